@@ -88,6 +88,9 @@ struct CUstream_st {
     _Atomic uint64_t last; /* one after its last operation's sequence */
     _Atomic(struct sg_capture *) capture;
     bool legacy;
+    struct CUgraphNode_st **frontier; /* while it captures: what its next node will wait for */
+    size_t frontier_count;
+    CUstreamAttrValue attribute[24];
     struct CUstream_st *next;
 };
 
@@ -99,11 +102,9 @@ struct CUevent_st {
     uint32_t channel;
     uint64_t sequence;
     struct sg_stamp *stamp;
-    struct sg_capture *capture; /* last recorded inside it */
-    uint64_t capture_id;
+    uint64_t capture_id; /* last recorded inside this capture; 0: outside */
     struct CUgraphNode_st **capture_nodes;
     size_t capture_node_count;
-    bool shared;
 };
 
 struct CUmod_st {
@@ -122,6 +123,8 @@ struct CUfunc_st {
     uint32_t partners;
     uint64_t length_ns, group_key;
     int attribute[32];
+    unsigned block[3]; /* set by cuFuncSetBlockShape */
+    uint64_t param;    /* set by cuParamSet* */
     struct CUfunc_st *next;
     struct CUkern_st *kernel;
 };
@@ -178,12 +181,14 @@ CUresult sg_wait_stream(CUstream stream);
 CUresult sg_synchronize_context(CUcontext context);
 /* A capture forbids: waiting for its streams, and calls that could break any capture of this process. */
 CUresult sg_may_wait_for(CUstream stream);
+CUresult sg_may_use(CUstream stream);
 CUresult sg_check_unsafe_call(void);
 /* The current context for a call that a capture may forbid. */
 CUresult sg_begin_unsafe(CUcontext *context);
 CUresult sg_load_module(CUmodule *module, const void *image, CUcontext context);
 void sg_leave_capture(CUstream stream);
 void sg_forget_blocks(CUcontext context);
+void sg_send_managed_out(CUcontext context, uint64_t bytes);
 CUfunction sg_function_of_kernel(void *kernel, CUcontext context);
 CUresult sg_wait_context(CUcontext context);
 CUresult sg_add_context(CUcontext context);

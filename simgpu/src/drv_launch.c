@@ -24,7 +24,7 @@ static void stretch(uint64_t limit_ns) {
         __builtin_ia32_pause();
 }
 
-static uint64_t length_of(const struct sg_kernel_work *kernel) {
+uint64_t sg_kernel_length(const struct sg_kernel_work *kernel) {
     uint64_t length = kernel->function->length_ns;
     if (!kernel->function->length_is_param)
         return length;
@@ -56,7 +56,7 @@ __attribute__((constructor)) static void read_stretch(void) {
 }
 
 static CUresult launch_slowly(CUstream stream, struct sg_kernel_work *kernel) {
-    kernel->length_ns = length_of(kernel);
+    kernel->length_ns = sg_kernel_length(kernel);
     return sg_submit(stream, &(struct sg_work){.type = SG_NODE_KERNEL, .kernel = *kernel});
 }
 
