@@ -119,7 +119,7 @@ struct CUfunc_st {
     struct sg_handle handle;
     CUmodule module;
     char *name;
-    bool length_is_param;
+    bool length_is_param, is_idle; /* idle: of length 0, whatever it is given */
     uint32_t partners;
     uint64_t length_ns, group_key;
     int attribute[32];
@@ -167,9 +167,21 @@ CUresult sg_not_ready(void);
 /* The current context, or an error. */
 CUresult sg_current(CUcontext *context);
 /* Whether the context can still be worked with: destroyed, or its device lost. */
-CUresult sg_usable(CUcontext context);
+CUresult sg_why_unusable(CUcontext context);
+static inline CUresult sg_usable(CUcontext context) {
+    bool fine = LIKELY(sg_is(context, SG_CONTEXT_HANDLE)) && !sg_client.forked &&
+                !atomic_load_explicit(&context->gone, memory_order_relaxed) &&
+                !atomic_load_explicit(&sg_client.map.control->fault[context->device].lost, memory_order_relaxed);
+    return LIKELY(fine) ? CUDA_SUCCESS : sg_why_unusable(context);
+}
 /* A stream argument: 0, the two named defaults, or a handle. */
-CUresult sg_stream(CUstream given, CUstream *stream);
+CUresult sg_default_stream_of(CUstream given, CUstream *stream);
+static inline CUresult sg_stream(CUstream given, CUstream *stream) {
+    if (UNLIKELY((uintptr_t)given <= 2))
+        return sg_default_stream_of(given, stream);
+    *stream = given;
+    return LIKELY(sg_is(given, SG_STREAM_HANDLE)) ? sg_usable(given->context) : CUDA_ERROR_INVALID_HANDLE;
+}
 
 /* ---- work */
 
