@@ -121,3 +121,13 @@ def prefetch(pointer: int, megabytes: int, to_device: bool) -> None:
     location.type = kinds.CU_MEM_LOCATION_TYPE_DEVICE if to_device else kinds.CU_MEM_LOCATION_TYPE_HOST
     take(cu.cuMemPrefetchAsync(pointer, megabytes << 20, location, 0, 0))
     take(cu.cuCtxSynchronize())
+
+
+def allocate_name(device: int) -> str:
+    """What allocating on a device answers."""
+    take(cu.cuInit(0))
+    answer, context = cu.cuDevicePrimaryCtxRetain(device)
+    if answer != cu.CUresult.CUDA_SUCCESS:
+        return name((answer,))
+    take(cu.cuCtxSetCurrent(context))
+    return name(cu.cuMemAlloc(512))
