@@ -28,6 +28,8 @@ def why_not() -> str | None:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         return f"the driver's library cannot be loaded: {error}"
+    if "simgpu" in Path("/proc/self/maps").read_text():
+        return "libcuda.so.1 is the software GPU's here (LD_LIBRARY_PATH)"
     answer = driver.cuInit(0)
     return None if answer == 0 else f"cuInit says {answer}"
 
