@@ -13,7 +13,7 @@ from tests.simgpu.machine import Machine
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
-from tests.simgpu.clients import ANY_NAME, begin, kernel, launch, name, take  # noqa: E402
+from tests.simgpu.clients import begin, kernel, launch, name, take  # noqa: E402
 
 
 def devices() -> None:
@@ -318,8 +318,14 @@ def procedures() -> None:
     assert status == sufficient.CU_GET_PROC_ADDRESS_SUCCESS
     old = take(cu.cuGetProcAddress(b"cuMemAlloc", 2000, 0))[0]
     assert old != address, "version 2000 is the 32-bit one"
-    assert take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 2))[0] != take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 1))[0]
-    assert take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 2))[0] == take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 1))[0]
+    assert (
+        take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 2))[0]
+        != take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 1))[0]
+    )
+    assert (
+        take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 2))[0]
+        == take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 1))[0]
+    )
     assert take(cu.cuGetProcAddress(b"cuNoSuchThing", 12000, 0))[1] == sufficient.CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
     too_old = take(cu.cuGetProcAddress(b"cuLaunchKernelEx", 11000, 0))
     assert too_old[1] == sufficient.CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
@@ -365,7 +371,7 @@ def two_streams() -> float:
         take(launch(step, stream))
         take(cu.cuEventRecord(end, stream))
     take(cu.cuCtxSynchronize())
-    return max(take(cu.cuEventElapsedTime(start, end)) for end in ends)
+    return max(float(take(cu.cuEventElapsedTime(start, end))) for end in ends)
 
 
 @pytest.mark.parametrize(("overlap", "milliseconds"), [("1", 40), ("2", 20)])

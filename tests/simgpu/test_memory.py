@@ -59,7 +59,9 @@ def test_managed_memory_that_fits_pages_never(make_machine: Callable[..., Machin
     assert sum(one.paged_bytes for one in machine.record().intervals(0)) == 0
 
 
-def test_taking_turns_pages_once_a_turn_and_who_was_idle_longest_goes_first(make_machine: Callable[..., Machine]) -> None:
+def test_taking_turns_pages_once_a_turn_and_who_was_idle_longest_goes_first(
+    make_machine: Callable[..., Machine],
+) -> None:
     machine = make_machine(SMALL_CARD, **SMALL)
     with machine.client("a") as a, machine.client("b") as b:
         a.call(clients.allocate_managed, 1200)
