@@ -13,7 +13,7 @@ cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
 
 # a card of 2,000 MB, paging at 1,000 MB a second, a pass over the memory every 100 ms: round figures to reason with
-SMALL = {"page_rate": "1000MB", "pass": "100ms", "overhead": "100MB"}
+SMALL = {"page_rate": "1000MB", "pass": "100ms", "overhead": "100MB", "speed": "5"}
 SMALL_CARD = "1xT4-2000MB"
 
 
@@ -78,8 +78,9 @@ def test_taking_turns_pages_once_a_turn_and_who_was_idle_longest_goes_first(
     assert last["b"].resident_bytes == pytest.approx(600 << 20, rel=0.2)
 
 
+@pytest.mark.slow
 def test_not_taking_turns_thrashes(make_machine: Callable[..., Machine]) -> None:
-    machine = make_machine(SMALL_CARD, **SMALL)
+    machine = make_machine(SMALL_CARD, **{**SMALL, "speed": "1"})
     with machine.client("a") as a, machine.client("b") as b:
         for client in (a, b):
             client.call(clients.allocate_managed, 1200)

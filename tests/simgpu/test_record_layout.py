@@ -1,4 +1,4 @@
-"""The Python reader and the C writer mean the same bytes: sizes and offsets of `layout.h` beside those of `record.py`."""
+"""The Python reader and the C writer mean the same bytes: `layout.h` beside `record.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ OURS = {
 
 def test_the_reader_s_layout_is_the_writer_s(tmp_path: Path) -> None:
     prints = "\n".join(f'printf("%llu\\n", (unsigned long long)({name}));' for name in OURS)
-    source = f"""#include "{ROOT / "simgpu" / "src" / "layout.h"}"\n#include <stdio.h>\nint main(void) {{\n{prints}\nreturn 0; }}"""
+    include = f'#include "{ROOT / "simgpu" / "src" / "layout.h"}"\n#include <stdio.h>\n'
+    source = include + "int main(void) {\n" + prints + "\nreturn 0; }"
 
     theirs = compile_and_run(source, tmp_path).split()
 
