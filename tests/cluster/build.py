@@ -16,6 +16,12 @@ from tests.cluster.errors import MissingError
 from tests.cluster.toolchain import find_go
 
 _GO = Path(__file__).with_name("go")
+_COMPILER = {
+    "CGO_ENABLED": "0",
+    "GOFLAGS": "-buildvcs=false",
+    "GOTOOLCHAIN": "local",  # a compiler that is too old must say so, not fetch another
+    "GOWORK": "off",  # a workspace above us is not ours
+}
 
 
 def control_plane_programs(*, say: Say) -> Path:
@@ -49,15 +55,7 @@ def _build(module: pins.Module, folder: Path, say: Say) -> None:
     command = ["nice", str(find_go()), "build", "-v", "-trimpath", "-mod=readonly", "-o", f"{folder}/"]
     command += ["-ldflags", " ".join(["-s -w", *(f"-X {stamp}" for stamp in module.stamps)])]
     command += [program.package for program in module.programs]
-    # GOTOOLCHAIN=local: a compiler that is too old must say so, not fetch another; GOWORK: a workspace above us is not ours
-    environment = {
-        **os.environ,
-        "CGO_ENABLED": "0",
-        "GOFLAGS": "-buildvcs=false",
-        "GOTOOLCHAIN": "local",
-        "GOWORK": "off",
-    }
-    _watch(command, cwd=_GO / module.folder, environment=environment, say=say)
+    _watch(command, cwd=_GO / module.folder, environment={**os.environ, **_COMPILER}, say=say)
     for program in module.programs:
         (folder / Path(_command_name(program.package))).rename(folder / program.name)
 

@@ -129,15 +129,16 @@ class ControlPlane:
         etcd.start()
         server.start()  # it waits for etcd by itself
         wait_until(self.is_ready, what="the API server answers readyz", seconds=_READY_SECONDS, needs=(etcd, server))
+        # KUBEBUILDER_ASSETS has neither of these: they are always ours
         if self.options.controllers:
-            self._add("kube-controller-manager", self._controller_manager()).start()
+            self._add("kube-controller-manager", self._controller_manager(), folder=self._own_programs()).start()
         if self.options.scheduler:
-            self._add("kube-scheduler", self._scheduler()).start()
+            self._add("kube-scheduler", self._scheduler(), folder=self._own_programs()).start()
 
     def is_ready(self) -> bool:
         try:
-            with urllib3.PoolManager(cert_reqs="CERT_NONE", timeout=2, retries=False) as http:
-                # 401 would do as "it serves", but post-start hooks (RBAC's roles) make it answer 500 for some seconds
+            with urllib3.PoolManager(ca_certs=str(self.authority.certificate), timeout=2, retries=False) as http:
+                # it serves before it is ready: post-start hooks (RBAC's roles) make this 500 for some seconds
                 return http.request("GET", f"{self.url}/readyz").status == 200
         except (urllib3.exceptions.HTTPError, OSError):
             return False
@@ -147,9 +148,13 @@ class ControlPlane:
         server = self.processes["kube-apiserver"]
         wait_until(self.is_ready, what="the API server answers readyz", seconds=_READY_SECONDS, needs=(server,))
 
-    def stop(self) -> None:
+    def kill(self) -> None:
+        """End it all at once: nothing here outlives the run, so nothing needs to be written down."""
         for process in reversed(self.processes.values()):
-            process.stop()
+            process.kill()
+
+    def _own_programs(self) -> Path:
+        return programs(pins.CONTROL_PLANE, say=self._say)
 
     def _add(self, name: str, arguments: Sequence[str], *, folder: Path | None = None) -> Process:
         command = [str((folder or self._programs) / name), *arguments]
@@ -189,7 +194,7 @@ class ControlPlane:
             f"--kubelet-client-certificate={to_kubelets.certificate}",
             f"--kubelet-client-key={to_kubelets.key}",
             "--kubelet-preferred-address-types=InternalIP",
-            f"--service-account-key-file={accounts.key}",
+            f"--service-account-key-file={accounts.certificate}",
             f"--service-account-signing-key-file={accounts.key}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-cluster-ip-range={self.service_range}",
@@ -274,9 +279,12 @@ def control_plane(options: Options | None = None, *, say: Say = quiet) -> Iterat
     """A control plane of one's own, on loopback: `with control_plane(Options(audit=True)) as api: api.kubectl(...)`."""
     leftovers.remove_abandoned(say=say)
     run = runs.begin()
+    plane = None
     try:
         plane = ControlPlane(run, options or Options(), say=say)
         plane.start()
         yield plane
     finally:
+        if plane is not None:
+            plane.kill()
         leftovers.remove(run)

@@ -1,7 +1,8 @@
 """Takes away everything a run made: its processes, its bridge, its cgroups, its folder.
 
 The rule here: one way of ending for all; the end of a test, `down`, and the next run after a kill -9 call the same
-`remove`, which starts from what is really there and not from what was remembered.  May import `runs`, `processes`.
+`remove`, which starts from what is really there and not from what was remembered.  May import `runs`, `processes`,
+`errors`.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import time
 
 from tests.cluster import runs
 from tests.cluster.cache import Say, locked
+from tests.cluster.errors import BrokenError
 from tests.cluster.processes import marked_pids
 from tests.cluster.runs import Run
 
@@ -33,11 +35,10 @@ def remove(run: Run) -> None:
 
 def _end_processes(run: Run) -> None:
     deadline = time.monotonic() + 20
-    while pids := [pid for pid in marked_pids(run.name) if pid != os.getpid()]:
-        ask = time.monotonic() < deadline - 15
+    while pids := list(marked_pids(run.name)):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM if ask else signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"processes of run {run.name} do not die: {pids}")
+            raise BrokenError(f"processes of run {run.name} do not die: {pids}", "see what they wait for: ps -o wchan")
         time.sleep(0.05)

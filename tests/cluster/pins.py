@@ -9,7 +9,7 @@ from dataclasses import dataclass
 KUBERNETES = "1.36.4"
 CONTAINERD = "2.3.6"
 GO_AT_LEAST = (1, 26, 8)
-"""containerd's go.mod asks for it; an older compiler on this machine is passed over for the wheel in go/requirements.txt."""
+"""containerd's go.mod asks for it; an older compiler is passed over for the wheel in go/requirements.txt."""
 
 PAUSE_IMAGE = "nvshare.local/pause:1"
 BUSYBOX_IMAGE = "nvshare.local/busybox:1"

@@ -44,21 +44,28 @@ class Authority:
         return self.pair.certificate
 
     def vouch_for(self, name: str, *, groups: Sequence[str] = (), hosts: Sequence[str] = ()) -> Pair:
-        """A pair for a client (its groups) or a server (its hosts), or one that is both."""
+        """A pair for a client (its groups) or a server (its hosts), or one that is both; the same for the same name."""
+        known = self._files(name)
+        if known.certificate.exists():
+            return known
         key = ec.generate_private_key(ec.SECP256R1())
         unsigned = _unsigned(_subject(name, groups), self._name, key.public_key())
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
         unsigned = unsigned.add_extension(usages, critical=False)
         if hosts:
             unsigned = unsigned.add_extension(x509.SubjectAlternativeName(list(map(_host, hosts))), critical=False)
-        return self._write(name.replace(":", "-").replace("/", "-"), unsigned.sign(self._key, hashes.SHA256()), key)
+        return self._write(name, unsigned.sign(self._key, hashes.SHA256()), key)
 
     def _write(self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
-        pair = Pair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        pair = self._files(name)
         pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         pair.key.touch(mode=0o600)
         pair.key.write_bytes(_pem(key))
         return pair
+
+    def _files(self, name: str) -> Pair:
+        stem = name.replace(":", "-").replace("/", "-")
+        return Pair(self._folder / f"{stem}.crt", self._folder / f"{stem}.key")
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
