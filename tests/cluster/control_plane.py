@@ -21,6 +21,7 @@ from tests.cluster import leftovers, pins, runs
 from tests.cluster.build import control_plane_programs, programs
 from tests.cluster.cache import Say
 from tests.cluster.errors import BrokenError
+from tests.cluster.network import Addresses
 from tests.cluster.pki import Authority, Pair
 from tests.cluster.processes import MARK, Process, free_ports, wait_until
 from tests.cluster.runs import Run
@@ -62,7 +63,7 @@ class ControlPlane:
         self.options = options
         self.address = address
         self.authority = Authority(run.folder / "pki")
-        self.service_range = f"10.{100 + run.subnet}.240.0/20"
+        self._addresses = Addresses(run.subnet)
         self.processes: dict[str, Process] = {}
         self._say = say
         self._programs = control_plane_programs(say=say)
@@ -176,9 +177,9 @@ class ControlPlane:
         ]
 
     def _api_server(self) -> list[str]:
-        first_service = self.service_range.replace(".0/20", ".1")
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-        serving = self.authority.vouch_for("kube-apiserver", hosts=(self.address, "127.0.0.1", first_service, *names))
+        hosts = (self.address, "127.0.0.1", self._addresses.first_service, *names)
+        serving = self.authority.vouch_for("kube-apiserver", hosts=hosts)
         to_kubelets = self.authority.vouch_for("kube-apiserver-kubelet-client", groups=("system:masters",))
         accounts = self.authority.vouch_for("service-accounts")
         return [
@@ -197,7 +198,7 @@ class ControlPlane:
             f"--service-account-key-file={accounts.certificate}",
             f"--service-account-signing-key-file={accounts.key}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-cluster-ip-range={self.service_range}",
+            f"--service-cluster-ip-range={self._addresses.services}",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
             *self._wanted(),

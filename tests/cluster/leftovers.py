@@ -1,8 +1,8 @@
 """Takes away everything a run made: its processes, its bridge, its cgroups, its folder.
 
 The rule here: one way of ending for all; the end of a test, `down`, and the next run after a kill -9 call the same
-`remove`, which starts from what is really there and not from what was remembered.  May import `runs`, `processes`,
-`errors`.
+`remove`, which starts from what is really there and not from what was remembered.  May import `runs`, `network`,
+`cgroups`, `processes`, `errors`.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import shutil
 import signal
 import time
 
-from tests.cluster import runs
+from tests.cluster import cgroups, network, runs
 from tests.cluster.cache import Say, locked
 from tests.cluster.errors import BrokenError
 from tests.cluster.processes import marked_pids
@@ -30,6 +30,9 @@ def remove_abandoned(*, say: Say) -> list[str]:
 
 def remove(run: Run) -> None:
     _end_processes(run)
+    if os.geteuid() == 0:  # only root can have made these
+        network.remove_bridge(run)
+        cgroups.remove(run)
     shutil.rmtree(run.folder, ignore_errors=True)
 
 

@@ -62,8 +62,7 @@ class Process:
         """Ask it to end, then end it."""
         if self._running is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            self._running.send_signal(signal.SIGTERM)
+        self._try_signal(signal.SIGTERM)
         try:
             self._running.wait(grace_seconds)
         except subprocess.TimeoutExpired:
@@ -73,9 +72,13 @@ class Process:
     def kill(self) -> None:
         """End it without asking, as a crash would."""
         if self._running is not None:
-            self._running.kill()
+            self._try_signal(signal.SIGKILL)
             self._running.wait()
             self._running = None
+
+    def _try_signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, BrokenError):
+            os.kill(self.pid, number)
 
     def restart(self) -> None:
         self.stop()
