@@ -87,6 +87,13 @@ class ControlPlane:
             path.write_text(yaml.safe_dump(_kubeconfig(self.url, self.authority.certificate, pair)))
         return path
 
+    @property
+    def anonymous_kubeconfig(self) -> Path:
+        """Without a user: for a token of one's own (`--token`), which a client certificate would outrank."""
+        path = self.run.folder / "anonymous.kubeconfig"
+        path.write_text(yaml.safe_dump(_kubeconfig(self.url, self.authority.certificate, None)))
+        return path
+
     def client(self, kubeconfig: Path | None = None) -> kubernetes.client.ApiClient:
         """The official Python client, as admin or as whom the kubeconfig names."""
         return kubernetes.config.new_client_from_config(str(kubeconfig or self.kubeconfig))
@@ -95,11 +102,15 @@ class ControlPlane:
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, check: bool = True
     ) -> str:
         """What `kubectl` printed; an error carries its own words."""
-        command = [str(self._programs / "kubectl"), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
+        command = self.kubectl_command(*arguments, kubeconfig=kubeconfig)
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
         if check and done.returncode:
             raise BrokenError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}", "see the answer above")
         return done.stdout if check else done.stdout + done.stderr
+
+    def kubectl_command(self, *arguments: str, kubeconfig: Path | None = None) -> list[str]:
+        """For a kubectl that goes on running, as `port-forward` does."""
+        return [str(self._programs / "kubectl"), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(map(dict, objects)))
@@ -259,17 +270,13 @@ _AUDIT_POLICY = {
 }
 
 
-def _kubeconfig(url: str, authority: Path, pair: Pair) -> dict[str, Any]:
+def _kubeconfig(url: str, authority: Path, pair: Pair | None) -> dict[str, Any]:
+    user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)} if pair else {}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "guard", "cluster": {"server": url, "certificate-authority": str(authority)}}],
-        "users": [
-            {
-                "name": "guard",
-                "user": {"client-certificate": str(pair.certificate), "client-key": str(pair.key)},
-            }
-        ],
+        "users": [{"name": "guard", "user": user}],
         "contexts": [{"name": "guard", "context": {"cluster": "guard", "user": "guard"}}],
         "current-context": "guard",
     }

@@ -14,6 +14,7 @@ import pytest
 from tests.cluster import diagnosis
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
 from tests.cluster.errors import MissingError
+from tests.cluster.node import Node, cluster
 
 _SKIPPED = "no real Kubernetes here: "
 _MARKS = {"api_server": pytest.mark.cluster, "node": pytest.mark.node}
@@ -43,6 +44,18 @@ def api_server() -> Iterator[ControlPlane]:
         unavailable(error)
     with diagnosis.closing(running):
         yield plane
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    """A real node with its own control plane (`node.plane`): kubelet, containerd with CDI, services, controllers."""
+    try:
+        running = cluster(say=_say)
+        first = running.__enter__().nodes[0]
+    except MissingError as error:
+        unavailable(error)
+    with diagnosis.closing(running):
+        yield first
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ The rule here: settings that differ from a usual node stand with the fact about 
 May import `pins`, `build`, `control_plane`, `containerd`, `sandbox`, `processes`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class Place:
     labels: Mapping[str, str]
 
 
-def configuration(place: Place, *, authority: Path, serving: Pair) -> dict[str, Any]:
+def configuration(place: Place, *, authority: Path, serving: Pair, nameservers: Sequence[str]) -> dict[str, Any]:
     """A KubeletConfiguration."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -54,11 +54,20 @@ def configuration(place: Place, *, authority: Path, serving: Pair) -> dict[str, 
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
         "resolvConf": "/etc/resolv.conf",
+        # there is no cluster DNS here: the machine's own, so that not every pod begins with a warning
+        "clusterDNS": list(nameservers),
+        "clusterDomain": "cluster.local",
         "nodeStatusUpdateFrequency": "2s",
         "serializeImagePulls": False,
         "maxPods": 100,
         "readOnlyPort": 0,
     }
+
+
+def nameservers(resolv_conf: str) -> list[str]:
+    """The first three, as many as a pod may have."""
+    lines = (line.split() for line in resolv_conf.splitlines())
+    return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"][:3]
 
 
 class Kubelet:
@@ -80,7 +89,9 @@ class Kubelet:
         place, authority = self._place, self._plane.authority
         serving = authority.vouch_for(f"kubelet-{place.name}", hosts=(place.address, place.name))
         config = self._sandbox.path("/run/kubelet.yaml")
-        config.write_text(yaml.safe_dump(configuration(place, authority=authority.certificate, serving=serving)))
+        known = nameservers(Path("/etc/resolv.conf").read_text())
+        wanted = configuration(place, authority=authority.certificate, serving=serving, nameservers=known)
+        config.write_text(yaml.safe_dump(wanted))
         kubeconfig = self._plane.kubeconfig_for(f"system:node:{place.name}", groups=("system:nodes",))
         command = [
             str(self._programs / "kubelet"),
