@@ -16,7 +16,7 @@ def _patience(holder: Standing, waiter: Standing, quantum: Seconds) -> Seconds:
 POLICY = Policy(
     name="priority",
     sentence=(
-        "A higher PriorityClass goes first and takes the GPU from a lower one at once; equals take turns, a quantum each."
+        "A higher PriorityClass goes first and takes the GPU from a lower one at once; equals take a quantum each."
     ),
     rank=_highest_first,
     patience=_patience,
