@@ -9,10 +9,12 @@ import sys
 import time
 
 from tests.cluster import image, leftovers, runs
+from tests.cluster.containerd import import_image
 from tests.cluster.errors import BrokenError, ClusterError
 from tests.cluster.image import Target
 from tests.cluster.node import Cluster, Shape, check_machine, start_cluster
 from tests.cluster.runs import Run
+from tests.cluster.sandbox import init_pids
 
 _KEPT = "kept"
 """A file in a run's folder: `up` made it and `down` ends it."""
@@ -75,6 +77,10 @@ def make_image(_: argparse.Namespace) -> None:
     archives = {target: image.archive(target, say=say) for target in Target}
     for target, archive in archives.items():
         say(f"{target.value}: {archive} ({archive.stat().st_size / 1e6:.0f} MB)")
+        for run in _kept():
+            for init_pid in init_pids(run):
+                import_image(init_pid, archive)
+            say(f"  imported into the nodes of run {run.name}")
 
 
 def _kept() -> list[Run]:
