@@ -98,7 +98,10 @@ static void set_word(int gpu, const _Atomic uint32_t *word) {
 
 /* The word is open before the grant's line is read: the turn's name is known all the same. */
 static void begin_unannounced(struct place *place, uint32_t word) {
-    snprintf(place->turn, sizeof place->turn, "%.16s.%u", self.epoch, word);
+    char turn[TURN_TEXT];
+    snprintf(turn, sizeof turn, "%.16s.%u", self.epoch, word);
+    self.totals.turns += strcmp(place->turn, turn) != 0;
+    memcpy(place->turn, turn, sizeof turn);
     place->phase = HELD;
     place->counter = word;
     place->stopped = 0;
