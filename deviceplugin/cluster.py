@@ -83,16 +83,16 @@ class KubernetesCluster:
 
     def _client(self) -> Any:
         if self._api is None:
-            import kubernetes.client
-            import kubernetes.config
+            import kubernetes
 
-            configuration = kubernetes.client.Configuration()
+            untyped: Any = kubernetes
+            configuration = untyped.client.Configuration()
             if self._kubeconfig:
-                kubernetes.config.load_kube_config(self._kubeconfig, client_configuration=configuration)
+                untyped.config.load_kube_config(self._kubeconfig, client_configuration=configuration)
             else:
-                kubernetes.config.load_incluster_config(client_configuration=configuration)
+                untyped.config.load_incluster_config(client_configuration=configuration)
             configuration.retries = False
-            self._api = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
+            self._api = untyped.client.CoreV1Api(untyped.client.ApiClient(configuration))
         return self._api
 
 

@@ -19,7 +19,7 @@ from deviceplugin.allocation import allocate
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import parse_checkpoint
 from deviceplugin.cluster import Cluster, ClusterUnavailable, Event
-from deviceplugin.errors import Refused
+from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.lifetime import Assignment, Books, Waiting
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.node_words import describe_node, enough_room
@@ -27,6 +27,8 @@ from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
 _FOREIGN_SECONDS = 30.0
+_FLOOD_SECONDS = 0.1
+"""News that comes within so short a time is one look."""
 _ANNOUNCE_SECONDS = 60.0
 """Between two repetitions of the list that are there only to make the kubelet write its checkpoint."""
 
@@ -64,6 +66,7 @@ class Steward:
         self._events_lock = threading.Lock()
         self._words = reports.WordsReport()
         self._waiting: Mapping[str, Waiting] = {}
+        self._is_repaired = False
         self._refused_size = 0
         self._next_foreign = self._next_announcement = 0.0
         self.books: Books | None = None
@@ -71,6 +74,11 @@ class Steward:
 
     def hurry(self) -> None:
         """Something was allocated."""
+        self._news.set()
+
+    def repair_again(self) -> None:
+        """What the allocations need has changed."""
+        self._is_repaired = False
         self._news.set()
 
     def note_refused_size(self, size: int) -> None:
@@ -87,18 +95,24 @@ class Steward:
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop`; a look that fails is tried again at the next."""
-        is_repaired = False
         while not stop.is_set():
             self._news.clear()
-            books = self._read_books()
-            if books is not None:
-                if not is_repaired:
-                    self.repair(books)
-                    is_repaired = True
-                self.look(books)
+            try:
+                self._look_once()
+            except (OSError, NodeNotReady) as error:
+                log.warning("the node's files cannot be kept in order: %s", error)
             self._tell_events()
             self._news.wait(self._parts.times.report)
-            stop.wait(min(0.1, self._parts.times.report))  # a flood of allocations is one look
+            stop.wait(min(_FLOOD_SECONDS, self._parts.times.report))
+
+    def _look_once(self) -> None:
+        books = self._read_books()
+        if books is None:
+            return
+        if not self._is_repaired:
+            self.repair(books)
+            self._is_repaired = True
+        self.look(books)
 
     def _read_books(self) -> Books | None:
         try:
@@ -125,6 +139,7 @@ class Steward:
 
     def repair(self, books: Books) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
+        self._parts.files.prepare()
         files, inventory = self._parts.files, self._parts.board.view.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
         for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
