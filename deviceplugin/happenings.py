@@ -110,7 +110,7 @@ _EVENTS: dict[type, Callable[[Any], Event]] = {
     GpuRecovered: lambda it: Event("GpuRecovered", f"GPU {it.uuid} is given out again.", is_warning=False),
     Unanswered: lambda it: Event(
         "SchedulerNotAnswering",
-        f"A container on {', '.join(it.allocation.uuids)} starts, and waits: no nvshare-schedulerd answers on this node.",
+        f"A container on {', '.join(it.allocation.uuids)} starts, and waits: no nvshare-schedulerd answers here.",
         is_warning=True,
     ),
 }
