@@ -42,7 +42,7 @@ class _Keeper:
         self._deliver = deliver
         self._stop = stop
         self._delivered: Pair | None = None
-        self._around = Surroundings(sleep=lambda seconds: None, tell=lambda text: log.info("certificates: %s", text))
+        self._around = Surroundings(sleep=lambda _: None, tell=lambda text: log.info("certificates: %s", text))
 
     def look(self) -> None:
         now, settings = datetime.now(UTC), self._cluster.settings
