@@ -71,7 +71,7 @@ def draw_turns(bars: Sequence[Bar], brush: Brush, *, width: int = 72) -> Iterato
         own = [bar for bar in bars if bar.gpu == gpu]
         cells = (_cell(own, begin + index * cell, begin + (index + 1) * cell, letters) for index in range(width))
         yield f"  {gpu:<7} " + "".join(_paint_cell(letter, letters, brush) for letter in cells)
-    yield f"  {'':<7} 0 s{'':<{width - 10}}{end - begin:5.1f} s"
+    yield f"  {'':<7} 0 s{end - begin:>{max(1, width - 5)}.1f} s"
     yield "          " + "   ".join(_paint_cell(letter, letters, brush) + f" {who}" for who, letter in letters.items())
 
 
