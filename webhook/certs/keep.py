@@ -42,6 +42,7 @@ class _Keeper:
         self._deliver = deliver
         self._stop = stop
         self._delivered: Pair | None = None
+        self._mending = False
         self._around = Surroundings(sleep=lambda _: None, tell=lambda text: log.info("certificates: %s", text))
 
     def look(self) -> None:
@@ -49,14 +50,20 @@ class _Keeper:
         parts, version = self._cluster.read(now=now)
         self._hand_over(parts.serving)
         trouble = hurts(parts, self._cluster.see(dial=False), now=now, settings=settings)
-        wait = settings.watch_seconds
         if trouble:
             log.info("certificates: %s: lending a hand", trouble)
-            wait = min(wait, mend(self._cluster, settings, self._around) or wait)
+        self._mending = self._mending or bool(trouble)
+        wait = min(settings.watch_seconds, self._mend()) if self._mending else settings.watch_seconds
         if version:
             self._cluster.wait_for_change(version, seconds=wait)
         else:
             self._stop.wait(min(wait, _PAUSE_SECONDS))
+
+    def _mend(self) -> float:
+        """Who began a repair also ends it, through all its waits; how long the next one is."""
+        seconds = mend(self._cluster, self._cluster.settings, self._around)
+        self._mending = seconds is not None
+        return self._cluster.settings.watch_seconds if seconds is None else seconds
 
     def _hand_over(self, pair: Pair | None) -> None:
         """A broken Secret is no reason to stop serving what is loaded."""

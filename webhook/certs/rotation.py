@@ -59,15 +59,15 @@ def rotate(world: World, asked: Asked, settings: Settings, around: Surroundings)
         world.release()
 
 
-def mend(world: World, settings: Settings, around: Surroundings) -> float:
-    """Go on until done or until something has to be waited for; how many seconds that may take."""
+def mend(world: World, settings: Settings, around: Surroundings) -> float | None:
+    """Go on until done, or until something has to be waited for: how many seconds that may take."""
     run = Rotation(world, settings, replace(around, sleep=lambda _: None), Asked.NOTHING, around.now())
     try:
         while (step := run.step()).act not in (Act.DONE, Act.WAIT):
             pass
     finally:
         world.release()
-    return step.seconds
+    return None if step.act is Act.DONE else step.seconds
 
 
 @dataclass(slots=True)
