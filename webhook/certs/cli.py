@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from webhook.certs import settings as flags
@@ -18,9 +19,8 @@ from webhook.certs.phases import Asked
 from webhook.certs.rotation import Surroundings, rotate
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two commands and their flags."""
-    commands = parser.add_subparsers(dest="certs_command", required=True, metavar="{rotate,status}")
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The two commands and their flags; each sets `run`."""
     rotating = commands.add_parser("rotate", help="renew what is due, and finish what an earlier run began")
     rotating.add_argument(
         "--what",
@@ -33,16 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for command in (rotating, showing):
         command.add_argument("--kubeconfig", help="default: the pod's service account, else the usual kubeconfig")
         flags.add_arguments(command)
+    rotating.set_defaults(run=_run(_rotate))
+    showing.set_defaults(run=_run(_status))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do what the parsed flags say."""
-    try:
-        cluster = Cluster(connect(arguments.kubeconfig), flags.read(arguments))
-        return {"rotate": _rotate, "status": _status}[arguments.certs_command](cluster, arguments)
-    except CertificateError as error:
-        print(f"nvshare-webhook certs: {error}", file=sys.stderr)
-        return error.exit_code
+def _run(command: Callable[[Cluster, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        try:
+            return command(Cluster(connect(arguments.kubeconfig), flags.read(arguments)), arguments)
+        except CertificateError as error:
+            print(f"nvshare-webhook certs: {error}", file=sys.stderr)
+            return error.exit_code
+
+    return run
 
 
 def _rotate(cluster: Cluster, arguments: argparse.Namespace) -> int:
