@@ -18,9 +18,9 @@ _PATIENCE = 10.0
 class ControlClient:
     """A connection to the control socket."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float | None = _PATIENCE) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self._socket.settimeout(_PATIENCE)
+        self._socket.settimeout(patience)
         try:
             self._socket.connect(str(path))
         except OSError as error:

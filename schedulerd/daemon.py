@@ -71,6 +71,7 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     server.on_peer = node.pids.__setitem__
     server.on_gone = node.forget
     node.refusals = desk.refusals
+    node.loop = loop
     requests = Requests(turns, node, loop.clock)
     control = Control(loop, requests)
     server.on_notice = control.tell_notice

@@ -60,8 +60,6 @@ class Folders:
         self.server = server
         self.node = node
         self.ask = ask
-        self.foreign = 0
-        """Clients whose process belongs to another pod than their socket."""
         self._listening: dict[str, Listening] = {}
         self._waiting: list[Waiting] = []
         self._known: dict[str, Allocation] = {}
@@ -137,7 +135,7 @@ class Folders:
         """The second check: where the kernel shows us the process, its cgroup must be of that pod."""
         uid = pod_uid_of(connection.peer()[0])
         if facts.uid and uid is not None and uid != facts.uid:
-            self.foreign += 1
+            self.node.foreign += 1
             raise NotYours(f"this socket was given to a container of pod {facts.uid}, not of {uid}")
 
     def ask_cluster(self, connection: Connection, _hello: Hello) -> None:

@@ -4,6 +4,7 @@ Plain values that the observer sends and that status, load and identity read.  M
 """
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from contract.grammar import AllocationKind, Mode
 
@@ -37,6 +38,13 @@ class PodFacts:
     allocation: AllocationKind | None = None
 
 
+class Latency(Protocol):
+    """What the loop tells of itself."""
+
+    latencies: list[int]
+    worked: Seconds
+
+
 @dataclass(slots=True)
 class Node:
     """The latest of it."""
@@ -47,6 +55,9 @@ class Node:
     """By allocation."""
     pids: dict[int, int] = field(default_factory=dict)
     """Of connected clients, as the kernel says; 0 where it cannot see them."""
+    foreign: int = 0
+    """Clients whose process belongs to another pod than their socket."""
+    loop: Latency | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     """Lines that were refused, by code."""
 

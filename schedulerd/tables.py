@@ -38,7 +38,7 @@ def _typed(words: Words) -> dict[str, object]:
 def _value(key: str, text: str) -> object:
     if key in _TEXT_WORDS:
         return text
-    if key in ("waits", "pids"):
+    if key in ("waits", "pids", "loop"):
         return [int(part) for part in text.split(",")]
     return float(text) if any(mark in text for mark in ".e") else int(text)
 

@@ -81,6 +81,9 @@ def _daemon_words(turns: Turns, node: Node) -> dict[str, str]:
             "containers": len(turns.tenants),
             "processes": len(turns.members),
             "jams": turns.jams.jams,
+            "foreign": node.foreign,
+            "loop": ",".join(map(str, node.loop.latencies)) if node.loop else None,
+            "loop_us": round(node.loop.worked * 1e6) if node.loop else None,
             "refusals": ",".join(f"{code}:{count}" for code, count in sorted(node.refusals.items())),
         }
     )
