@@ -10,7 +10,7 @@ from tests.cluster import archives, pins
 from tests.cluster.build import programs
 from tests.cluster.cache import Say
 from tests.cluster.processes import Process, wait_until
-from tests.cluster.sandbox import Sandbox
+from tests.cluster.sandbox import Sandbox, enter
 from tests.cluster.shell import run_command
 
 SOCKET = "/run/containerd/containerd.sock"
@@ -51,6 +51,16 @@ def may_raise_oom_score(status: str) -> bool:
     return bool(int(effective.split()[1], 16) >> _SYS_RESOURCE & 1)
 
 
+def import_image(init_pid: int, archive: Path) -> None:
+    """Into the namespace that the kubelet uses, on the node with that first process."""
+    _ctr(init_pid, "images", "import", str(archive))
+
+
+def _ctr(init_pid: int, *arguments: str) -> str:
+    ctr = programs(pins.RUNTIME, say=lambda _: None) / "ctr"
+    return run_command(*enter(init_pid, str(ctr), "--address", SOCKET, "--namespace", "k8s.io", *arguments))
+
+
 class Containerd:
     """A node's container runtime."""
 
@@ -71,14 +81,11 @@ class Containerd:
         self._import_small_images()
 
     def import_image(self, archive: Path) -> None:
-        """An image archive (docker or OCI) into the namespace that the kubelet uses."""
-        self._sandbox.call(*self._ctr("images", "import", "--all-platforms", str(archive)))
+        """An image archive (docker or OCI), at a path of the node; it sees the machine's but for its own folders."""
+        import_image(self._sandbox.init_pid, archive)
 
     def image_names(self) -> list[str]:
-        return self._sandbox.call(*self._ctr("images", "list", "--quiet")).split()
-
-    def _ctr(self, *arguments: str) -> list[str]:
-        return [str(self._programs / "ctr"), "--address", SOCKET, "--namespace", "k8s.io", *arguments]
+        return _ctr(self._sandbox.init_pid, "images", "list", "--quiet").split()
 
     def _import_small_images(self) -> None:
         busybox = Path(shutil.which("busybox") or "/bin/busybox")

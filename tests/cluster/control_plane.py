@@ -58,16 +58,17 @@ class Options:
 class ControlPlane:
     """A running API server and how to talk to it."""
 
-    def __init__(self, run: Run, options: Options, *, address: str = "127.0.0.1", say: Say = quiet) -> None:
+    def __init__(self, run: Run, options: Options, *, addresses: Addresses | None = None, say: Say = quiet) -> None:
         self.run = run
         self.options = options
-        self.address = address
+        self.addresses = addresses or Addresses()
+        """Of nodes, pods and services; on loopback alone there are none but services that nobody serves."""
+        self.address = addresses.machine if addresses else "127.0.0.1"
         self.authority = Authority(run.folder / "pki")
-        self._addresses = Addresses(run.subnet)
         self.processes: dict[str, Process] = {}
         self._say = say
         self._programs = control_plane_programs(say=say)
-        self._port, self._etcd_port, self._etcd_peer_port, *self._other_ports = free_ports(5, address)
+        self._port, self._etcd_port, self._etcd_peer_port, *self._other_ports = free_ports(5, self.address)
 
     # ------------------------------------------------------------------------------------------ talking to it
     @property
@@ -189,7 +190,7 @@ class ControlPlane:
 
     def _api_server(self) -> list[str]:
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-        hosts = (self.address, "127.0.0.1", self._addresses.first_service, *names)
+        hosts = (self.address, "127.0.0.1", self.addresses.first_service, *names)
         serving = self.authority.vouch_for("kube-apiserver", hosts=hosts)
         to_kubelets = self.authority.vouch_for("kube-apiserver-kubelet-client", groups=("system:masters",))
         accounts = self.authority.vouch_for("service-accounts")
@@ -209,7 +210,7 @@ class ControlPlane:
             f"--service-account-key-file={accounts.certificate}",
             f"--service-account-signing-key-file={accounts.key}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-cluster-ip-range={self._addresses.services}",
+            f"--service-cluster-ip-range={self.addresses.services}",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
             *self._wanted(),

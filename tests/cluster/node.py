@@ -43,10 +43,10 @@ class Node:
     def __init__(self, plane: ControlPlane, shape: Shape, number: int, *, say: Say) -> None:
         self.plane = plane
         self.name = f"node-{number}"
-        run, addresses = plane.run, network.Addresses(plane.run.subnet)
+        run, addresses = plane.run, plane.addresses
         self.address = addresses.node(number)
         self.sandbox = Sandbox(run, self.name, stays=shape.stays)
-        network.connect_node(run, number, self.sandbox.init_pid, others=shape.nodes)
+        network.connect_node(run, addresses, number, self.sandbox.init_pid, nodes=shape.nodes)
         network.write_cni(self.sandbox.path("/etc/cni/net.d"), addresses.pods(number))
         self.containerd = Containerd(self.sandbox, node=self.name, say=say)
         place = Place(
@@ -122,7 +122,7 @@ def start_cluster(run: Run, shape: Shape, *, say: Say = quiet) -> Cluster:
     """Begin everything at once, then wait: the kubelet waits for the API server by itself."""
     addresses = network.lay_bridge(run)
     options = replace(shape.options, controllers=True, scheduler=True)
-    plane = ControlPlane(run, options, address=addresses.machine, say=say)
+    plane = ControlPlane(run, options, addresses=addresses, say=say)
     plane.start()
     nodes = [Node(plane, shape, number, say=say) for number in range(shape.nodes)]
     for node in nodes:

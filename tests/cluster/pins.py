@@ -13,7 +13,7 @@ GO_AT_LEAST = (1, 26, 8)
 
 PAUSE_IMAGE = "nvshare.local/pause:1"
 BUSYBOX_IMAGE = "nvshare.local/busybox:1"
-BASE_IMAGE = "nvshare.local/base:bookworm"
+BASE_IMAGE = "nvshare.local/base"
 """What the Dockerfile's BASE is where no image registry can be reached: Debian with Python, made by mmdebstrap."""
 DEBIAN_SUITE = "bookworm"
 

@@ -28,8 +28,19 @@ FOLDERS = (
     "/run",
 )
 """What a node has for itself; /var/run is /run."""
+_PID_FILE = "init.pid"
 _INIT = Path(__file__).with_name("node_init.py")
 _ENTER = ("--mount", "--net", "--pid", "--ipc", "--uts")
+
+
+def enter(init_pid: int, *command: str) -> list[str]:
+    """The command that runs another inside of a node."""
+    return ["nsenter", "--target", str(init_pid), *_ENTER, "--", *command]
+
+
+def init_pids(run: Run) -> list[int]:
+    """The first processes of a run's nodes, for who did not start them."""
+    return [int(path.read_text()) for path in sorted(run.folder.glob(f"*/{_PID_FILE}"))]
 
 
 class Sandbox:
@@ -50,6 +61,7 @@ class Sandbox:
             text=True,
         )
         self.init_pid = self._read_pid()
+        (self._disk / _PID_FILE).write_text(str(self.init_pid))
 
     def _read_pid(self) -> int:
         assert self._process.stdout is not None
@@ -64,7 +76,7 @@ class Sandbox:
         return self._disk / inside.lstrip("/")
 
     def command(self, *command: str) -> list[str]:
-        return ["nsenter", "--target", str(self.init_pid), *_ENTER, "--", *command]
+        return enter(self.init_pid, *command)
 
     def call(self, *command: str, stdin: str | None = None) -> str:
         """What a command printed that ran inside."""

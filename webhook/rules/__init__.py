@@ -1,0 +1,19 @@
+"""The table of rules: everything that can refuse a pod, a change of one, or a Namespace, in one order.
+
+Each theme has a module with its entries; the order here is the order of codes in an answer.
+May import the contract, `rule` and the themes.
+"""
+
+from webhook.rule import Rule
+from webhook.rules import counts, environment, final, gate, keys, kinds, paths, privileges
+
+POD_RULES: tuple[Rule, ...] = (
+    *gate.RULES,
+    *keys.RULES,
+    *counts.RULES,
+    *kinds.RULES,
+    *environment.RULES,
+    *privileges.RULES,
+    *paths.RULES,
+    *final.RULES,
+)
