@@ -1,5 +1,6 @@
 """A node of temp folders, a kubelet stand-in, and the whole plugin in this process on GPUs that do not exist."""
 
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,16 +36,23 @@ class Setup:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def short_path() -> Iterator[Path]:
+    """A temp folder with a short name: a socket's path may have 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="dp-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def settings(short_path: Path) -> Settings:
     """A node in a temp folder."""
-    hook = tmp_path / "image" / "libnvshare.so"
+    hook = short_path / "image" / "libnvshare.so"
     hook.parent.mkdir()
     hook.write_bytes(b"hook 1")
     return Settings(
-        layout=Layout(tmp_path / "node", tmp_path / "cdi"),
-        kubelet_folder=tmp_path / "k",
-        pod_resources_socket=tmp_path / "pod-resources.sock",
-        control_socket=tmp_path / "control.sock",
+        layout=Layout(short_path / "node", short_path / "cdi"),
+        kubelet_folder=short_path / "k",
+        pod_resources_socket=short_path / "pod-resources.sock",
+        control_socket=short_path / "control.sock",
         hook_file=hook,
         rules=Rules(slots=10),
         inject=Inject.CDI,

@@ -39,10 +39,12 @@ class FakeLibrary:
     def __init__(self, *gpus: Gpu) -> None:
         self.gpus = {gpu.uuid: gpu for gpu in gpus}
         self.answers = True
+        self.was_refused = threading.Event()
         self._xids: queue.Queue[Xid] = queue.Queue()
 
     def rescan(self) -> list[Gpu]:
         if not self.answers:
+            self.was_refused.set()
             raise NvmlUnavailable("NVML does not answer")
         return list(self.gpus.values())
 

@@ -40,7 +40,9 @@ def test_pods_one_after_the_other_are_spread_whatever_the_order_of_the_ids(setup
         assert max(counts) - min(counts) <= 1
 
 
-@pytest.mark.parametrize("odd", [["nonsense"], ["", ""], ["GPU-x__0", "\u2028"]], ids=["nonsense", "empty", "separator"])
+@pytest.mark.parametrize(
+    "odd", [["nonsense"], ["", ""], ["GPU-x__0", "\u2028"]], ids=["nonsense", "empty", "separator"]
+)
 def test_a_preference_is_given_whatever_is_asked(setup: Setup, odd: list[str]) -> None:
     assert len(setup.kubelet.prefer([*odd, A0], 1)) == 1
 
@@ -151,7 +153,10 @@ def test_before_a_container_starts_what_was_taken_is_there_again(take: object, s
     layout = setup.settings.layout
     assert (layout.allocation(key) / "allocation.json").is_file()
     assert len(list(layout.cdi.glob(f"*{key}*"))) == 1
-    assert (layout.hook.read_bytes(), layout.preload_file.read_text()) == (b"hook 1", "/usr/lib/nvshare/libnvshare.so\n")
+    assert (layout.hook.read_bytes(), layout.preload_file.read_text()) == (
+        b"hook 1",
+        "/usr/lib/nvshare/libnvshare.so\n",
+    )
 
 
 def test_a_container_does_not_start_without_a_hook(setup: Setup) -> None:
@@ -185,7 +190,9 @@ def test_no_warning_where_a_scheduler_answers(setup: Setup) -> None:
 # ---------------------------------------------------------------------------------------------- health
 def healthy(uuid: str, *, wanted: bool) -> object:
     """All slots of the GPU are so, and all of the others are healthy."""
-    return lambda devices: all(is_healthy is (wanted or decode(key).uuid != uuid) for key, is_healthy in devices.items())
+    return lambda devices: all(
+        is_healthy is (wanted or decode(key).uuid != uuid) for key, is_healthy in devices.items()
+    )
 
 
 def test_all_slots_of_a_gpu_flip_together_when_it_is_lost_and_come_back(setup: Setup) -> None:
@@ -222,6 +229,7 @@ def test_a_gpu_that_is_added_is_shared(setup: Setup) -> None:
 
 def test_no_gpu_goes_when_nvml_alone_is_away(setup: Setup) -> None:
     setup.library.answers = False
+    assert setup.library.was_refused.wait(10)
     added = make_gpu(9)
     setup.library.gpus[added.uuid] = added
     setup.library.answers = True

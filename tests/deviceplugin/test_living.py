@@ -112,8 +112,8 @@ def test_a_hung_kubelet_is_waited_for_and_one_that_comes_instead_is_told(run_plu
     assert len(setup.kubelet.registrations) == 1
 
 
-def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin, tmp_path: Path) -> None:
-    folder = tmp_path / "k"
+def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin, short_path: Path) -> None:
+    folder = short_path / "k"
     folder.mkdir()
     stale, other = folder / f"{PREFIX}0000.sock", folder / "nvidia-gpu.sock"
     for path in (stale, other):
