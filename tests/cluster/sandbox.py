@@ -21,6 +21,7 @@ FOLDERS = (
     "/var/lib/containerd",
     "/var/lib/cni",
     "/var/lib/nvshare",
+    "/var/lib/simgpu",
     "/var/log/pods",
     "/var/log/containers",
     "/etc/cni/net.d",
