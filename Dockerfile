@@ -30,7 +30,7 @@ RUN /installer/bin/pip wheel --quiet --no-cache-dir --no-deps --no-build-isolati
  && rm -r build \
  && /installer/bin/pip --python /opt/nvshare/bin/python install --quiet --no-cache-dir --no-deps --no-index /tmp/wheels/*.whl
 COPY hook hook
-RUN make -C hook && mkdir -p /out build && find build -name libnvshare.so -exec cp {} /out/ ";"
+RUN make -C hook && strip --strip-unneeded build/hook/libnvshare.so
 
 # ---------------------------------------------------------------------------------------- the image
 FROM ${BASE} AS run
@@ -39,7 +39,7 @@ RUN apt-get update -q \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/*.log /var/log/apt
 COPY --from=build /opt/nvshare /opt/nvshare
 # where the hook lies in an application's container, too
-COPY --from=build /out /usr/lib/nvshare
+COPY --from=build /src/build/hook/libnvshare.so /usr/lib/nvshare/libnvshare.so
 ENV PATH=/opt/nvshare/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1
 # The webhook and nvsharectl need no rights; the DaemonSet asks for root by itself, since the kubelet's folder and the
