@@ -63,7 +63,7 @@ _Dumper.add_representer(str, _text)
 
 def read_documents(text: str) -> Iterator[Any]:
     """Every document in the text but the empty ones; raises yaml.YAMLError."""
-    return (document for document in yaml.load_all(text, _Loader) if document is not None)  # noqa: S506  a SafeLoader
+    return (document for document in yaml.load_all(text, _Loader) if document is not None)
 
 
 def write_documents(documents: list[Any]) -> str:
