@@ -12,7 +12,7 @@ import yaml
 _RESOLVED: tuple[tuple[str, str, str], ...] = (
     (
         "tag:yaml.org,2002:bool",
-        r"(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
+        r"(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
         "yYnNtTfFoO",
     ),
     (

@@ -196,5 +196,3 @@ def watch_cluster(kubeconfig: str) -> WatchedNamespaces:
             " Run in a pod, or name --kubeconfig, or a --namespace-file to do without a cluster."
         ) from None
     return WatchedNamespaces(ClusterApi(client))
-
-
