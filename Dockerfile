@@ -58,7 +58,10 @@ RUN awk '/^cuda-(bindings|pathfinder)==/,!/\\$/' requirements/dev.txt > /tmp/cud
 
 FROM run AS simgpu
 COPY --from=build-simgpu /opt/nvshare /opt/nvshare
-COPY --from=build-simgpu /src/build /usr/lib/nvshare
+# libcuda.so.1 and libnvidia-ml.so.1, as NVIDIA's runtime would have brought them
+COPY --from=build-simgpu /src/build/simgpu/lib*.so.1 /opt/simgpu/lib/
+COPY --from=build-simgpu /src/build/simgpu/simgpu /src/build/simgpu/burn /opt/simgpu/bin/
+ENV LD_LIBRARY_PATH=/opt/simgpu/lib PATH=/opt/nvshare/bin:/opt/simgpu/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # the default target is the last stage
 FROM run

@@ -22,7 +22,6 @@ class Grants:
         self.epoch = epoch
         self.gpus: dict[str, Gpu] = {}
         self.orders: list[Order] = []
-        self.jams_possible = False
         self._counter = 0
 
     # ------------------------------------------------------------------ what is due
@@ -158,7 +157,6 @@ class Grants:
 
     def drop(self, wish: Wish) -> None:
         """A wish waits no longer."""
-        wish.waiting = False
         for gpu in wish.gpus:
             gpu.queue.remove(wish)
             del wish.tenant.wishes[gpu.uuid]
@@ -191,6 +189,13 @@ class Grants:
         wish.drain_at = self._drain_time(wish, now)
         for gpu in wish.gpus:
             gpu.alarm = min(gpu.alarm, max(now, wish.drain_at))
+
+    def give_up_claim(self, wish: Wish) -> None:
+        """Its GPUs will not come free together for now: others may use those that are."""
+        wish.drain_at = None
+        for gpu in wish.gpus:
+            gpu.claim = None
+            gpu.alarm = -FOREVER
 
     def _drain_time(self, wish: Wish, now: Seconds) -> Seconds:
         """When all in its way will have had their due."""

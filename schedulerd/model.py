@@ -41,7 +41,7 @@ class Rules:
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
     keep: Seconds = 0.005
     """How long a holder that somebody waits for may be idle."""
-    jam: Seconds = 1.0
+    jam: Seconds = 0.5
     """How long containers may wait for each other before they are asked to yield."""
     probe: Seconds = 0.75
     """How long after that they are taken to be jammed."""
@@ -101,7 +101,6 @@ class Wish:
     passes: dict[str, int]
     """Of a GPU: the grants it had made when the wish came."""
     together: bool
-    waiting: bool = True
     aged: bool = False
     drain_at: Seconds | None = None
     """When those in its way are asked to yield, once it has a claim on its GPUs."""

@@ -13,6 +13,7 @@ from schedulerd import memory
 from schedulerd.accounts import Share
 from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.grants import Grants
+from schedulerd.jamwatch import JamWatch
 from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
 from schedulerd.model import Container, FreeSlot, Gpu, Notice, Order, Rules, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds, Standing
@@ -28,6 +29,7 @@ class Turns:
         self.members: dict[int, Tenant] = {}
         self._closed_until = now + rules.announce + rules.grace if restarted else -FOREVER
         self._serial = 0
+        self.jams = JamWatch(self.grants)
 
     @property
     def rules(self) -> Rules:
@@ -141,17 +143,24 @@ class Turns:
     def _want(self, process: int, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
         uuid = gpus[0].uuid
         turn, wish = tenant.turns.get(uuid), tenant.wishes.get(uuid)
-        if wish is not None:
+        if wish is not None and wish.gpus == gpus:
             wish.by.add(process)
-        elif turn is not None and turn.stage is Stage.RUNNING and len(turn.gpus) == len(gpus):
+        elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
             self.grants.tell_granted(turn, (process,))
         else:
-            wish = self._wish(tenant, gpus, now)
-            wish.by.add(process)
-            for gpu in gpus:
-                tenant.wishes[gpu.uuid] = wish
-                gpu.queue.add(wish)
-            self.grants.settle(gpus, now)
+            self._begin_to_wait({process}, tenant, gpus, now)
+
+    def _begin_to_wait(self, processes: set[int], tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
+        for old in {tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes}:
+            processes |= old.by  # wishes of a time when it was no gang yet
+            self.grants.drop(old)
+        wish = self._wish(tenant, gpus, now)
+        wish.by.update(processes)
+        for gpu in gpus:
+            tenant.wishes[gpu.uuid] = wish
+            gpu.queue.add(wish)
+        self.grants.settle(gpus, now)
+        self.jams.waits(tenant, now)
 
     def _wish(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> Wish:
         self._serial += 1
@@ -264,6 +273,16 @@ class Turns:
                 if turn.deadline <= now:
                     self._revoke(turn, now)
         self.grants.wake(now)
+        if self.jams.alarm <= now:
+            self._look_for_jams(now)
+
+    def _look_for_jams(self, now: Seconds) -> None:
+        for ring in self.jams.look(list(self.tenants.values()), now):
+            for key, processes in self.jams.take_apart(ring, now).items():
+                tenant = self.tenants[key]
+                for process in processes:
+                    self.want(process, tenant.facts.gpus, now)
+            self.grants.settle([self.gpu(uuid) for one in ring for uuid in one.facts.gpus], now)
 
     def _revoke(self, turn: Turn, now: Seconds) -> None:
         tenant = turn.tenant
@@ -278,7 +297,7 @@ class Turns:
 
     def next_alarm(self) -> Seconds:
         """When `wake` has something to do."""
-        return self.grants.next_alarm()
+        return min(self.grants.next_alarm(), self.jams.alarm)
 
     def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:
