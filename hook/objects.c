@@ -199,6 +199,12 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, cons
              (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
 }
 
+EXPORT CUresult cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                  const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+    ADD_NODE(cuGraphAddNode_v3, NODE_OF(nodeParams),
+             (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+}
+
 EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
     if (!DRIVER_HAS(cuGraphDestroy))
         return CUDA_ERROR_NOT_FOUND;
