@@ -82,7 +82,7 @@ class Connection:
         self.inbox: deque[Line] = deque()
         self._rest = b""
 
-    def say(self, verb: str, *descriptors: int, **words: object) -> None:
+    def say(self, verb: str, /, *descriptors: int, **words: object) -> None:
         raw = encode(Line(verb, {key: str(value) for key, value in words.items()}))
         if descriptors:
             socket.send_fds(self.socket, [raw], descriptors)
