@@ -1,14 +1,15 @@
 """Every byte is counted: caps over all processes, whichever way the memory is taken, and what programs are told."""
 
-import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from tests.hook.killing import kill_in_mid_allocation
 from tests.hook.peer import Connection, Peer, Unheard
-from tests.hook.support import Machine, compiled, wait_until
+from tests.hook.support import Machine, compiled
 
 MIB = 1 << 20
 WAYS = ["plain", "managed", "pitch", "in-stream", "from-pool", "physical", "array", "array-3d", "mipmaps", "graph-node"]
@@ -151,22 +152,11 @@ def test_nvml_shows_the_cap(machine: Machine, peer: Peer) -> None:
         "v = n.nvmlDeviceGetMemoryInfo(h, version=n.nvmlMemory_v2); print(m.total, m.free, m.used, v.total, v.free)"
     )
     with serving(peer, memory=512 * MIB):
-        ended = machine.run(_python(), "-c", code)
+        ended = machine.run(sys.executable, "-c", code)
 
     assert [int(word) for word in ended.well().split()] == [512 * MIB, 512 * MIB, 0, 512 * MIB, 512 * MIB]
 
 
-def _python() -> str:
-    import sys
-
-    return sys.executable
-
-
-def test_the_ledger_is_exact_after_kills_in_mid_allocation(machine: Machine, daemon: object) -> None:
-    assert _kill_in_mid_allocation(machine, 12) == 12
-
-
-def _kill_in_mid_allocation(machine: Machine, times: int) -> int:
-    """The number of kills after which the next process could use the whole cap again."""
-    del machine
-    return times
+@pytest.mark.slow
+def test_the_ledger_is_exact_after_kills_in_mid_allocation() -> None:
+    assert kill_in_mid_allocation(18)
