@@ -85,6 +85,8 @@ class Tenant:
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[tuple["Gpu", ...], ...]] = field(default_factory=dict)
+    """What `want gpus=…` has meant so far: the sets of GPUs that are granted together."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,12 +116,13 @@ class Turn:
     name: str
     tenant: Tenant
     gpus: tuple["Gpu", ...]
+    names: tuple[str, ...]
     granted_at: Seconds
     quantum: Seconds
     standings: dict[str, Standing]
     beside: bool
     """Others may be on its GPUs at the same time."""
-    riders: dict[int, set[str]] = field(default_factory=dict)
+    riders: dict[int, frozenset[str]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""
     told: bool = False
     """Its processes know that somebody waits."""
