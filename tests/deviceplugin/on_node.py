@@ -37,12 +37,15 @@ class NodePlugin:
     node: Node
     process: Process
     simgpu_file: Path
-    worker_marker: str
 
     def start(self, *, slots: int = 40) -> None:
         """Returns when the API server says so many slots."""
         self.process.start()
         self.wait_for_slots(slots)
+
+    def restart(self) -> None:
+        """After a kill: what the kubelet does with a container, without its back-off."""
+        self.process.start()
 
     def wait_for_slots(self, slots: int, *, seconds: float = 30.0) -> None:
         """Until the Node says so many."""
@@ -103,8 +106,10 @@ def build_stand_in(folder: Path) -> Path:
 
 
 @contextmanager
-def node_plugin(node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB") -> Iterator[NodePlugin]:
-    """A plugin that is ready to start; ended, with its pods' folders, when the test is over."""
+def node_plugin(
+    node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB", odd: str = ""
+) -> Iterator[NodePlugin]:
+    """A plugin that is ready to start, `odd` as `serve_odd` says; ended when the test is over."""
     simgpu_file = folder / "gpus"
     environment = {
         "LD_LIBRARY_PATH": str(SIMGPU),
@@ -114,14 +119,15 @@ def node_plugin(node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB"
     }
     command = [
         *("env", *(f"{name}={value}" for name, value in environment.items())),
-        *(sys.executable, "-m", "deviceplugin", "serve", f"--node-name={node.name}"),
+        *(sys.executable, "-m", *(("tests.deviceplugin.serve_odd", odd) if odd else ("deviceplugin",)), "serve"),
+        f"--node-name={node.name}",
         *(f"--hook-file={build_stand_in(folder)}", f"--kubeconfig={node.plane.kubeconfig}", "--metrics-port=0"),
         *("--rescan-seconds=5", "--check-seconds=0.5", "--quiet-seconds=2", "--release-seconds=5"),
         *flags,
     ]
     process = node.sandbox.process(f"{node.name}-device-plugin", command)
     try:
-        yield NodePlugin(node, process, simgpu_file, str(simgpu_file))
+        yield NodePlugin(node, process, simgpu_file)
     finally:
         process.stop()
 
