@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import kubernetes.client
 
 from contract import names
 from contract.device_id import decode
+from deviceplugin.kubelet_api import podresources
+from deviceplugin.kubelet_api.rpc import ask, dial
 from deviceplugin.lifetime import Assignment
 from deviceplugin.pod_resources import PodResources
 from tests.cluster import pins
@@ -54,6 +57,25 @@ class NodePlugin:
     def slots(self) -> int:
         """What the API server says can be allocated."""
         return int(self.core.read_node(self.node.name).status.allocatable.get(names.RESOURCE, "0"))
+
+    def wait_until_whole(self, slots: int, *, seconds: float = 60.0) -> None:
+        """Until kubelet and plugin know each other, and the API server says so many slots."""
+
+        def is_whole() -> bool:
+            try:
+                return self.known_to_kubelet() == slots == self.slots()
+            except grpc.RpcError:
+                return False
+
+        wait_until(is_whole, what=f"the kubelet gives out {slots} slots", seconds=seconds, needs=(self.process,))
+
+    def known_to_kubelet(self) -> int:
+        """How many healthy slots the kubelet has of us; raises `grpc.RpcError` while there is no kubelet."""
+        kind = podresources.AllocatableResourcesResponse
+        request = podresources.AllocatableResourcesRequest()
+        with dial(str(self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock"))) as channel:
+            answer = ask(channel, "/v1.PodResourcesLister/GetAllocatableResources", request, kind, seconds=5)
+        return sum(len(each.device_ids) for each in answer.devices if each.resource_name == names.RESOURCE)
 
     @property
     def core(self) -> kubernetes.client.CoreV1Api:

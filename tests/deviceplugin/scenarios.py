@@ -156,7 +156,7 @@ def under_fire(plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], sho
         for number in range(shots):
             time.sleep(choose.uniform(0.3, 1.5))  # at any moment of the churn
             shoot(number)
-            plugin.wait_for_slots(slots, seconds=30)
+            plugin.wait_until_whole(slots)
     figures = watcher.figures()
     pods.delete_all()
     wait_until(lambda: not plugin.used_by_gpu(), what="all slots are free", seconds=60)
