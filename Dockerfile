@@ -30,7 +30,7 @@ RUN /installer/bin/pip wheel --quiet --no-cache-dir --no-deps --no-build-isolati
  && rm -r build \
  && /installer/bin/pip --python /opt/nvshare/bin/python install --quiet --no-cache-dir --no-deps --no-index /tmp/wheels/*.whl
 COPY hook hook
-RUN make -C hook && mkdir -p build
+RUN make -C hook && strip --strip-unneeded build/hook/libnvshare.so
 
 # ---------------------------------------------------------------------------------------- the image
 FROM ${BASE} AS run
@@ -39,7 +39,7 @@ RUN apt-get update -q \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/*.log /var/log/apt
 COPY --from=build /opt/nvshare /opt/nvshare
 # where the hook lies in an application's container, too
-COPY --from=build /src/build /usr/lib/nvshare
+COPY --from=build /src/build/hook/libnvshare.so /usr/lib/nvshare/libnvshare.so
 ENV PATH=/opt/nvshare/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1
 # The webhook and nvsharectl need no rights; the DaemonSet asks for root by itself, since the kubelet's folder and the
@@ -53,15 +53,17 @@ ARG PIP_CERT PIP_INDEX_URL
 COPY simgpu simgpu
 RUN make -C simgpu
 RUN awk '/^cuda-(bindings|pathfinder)==/,!/\\$/' requirements/dev.txt > /tmp/cuda.txt \
- && /installer/bin/pip --python /opt/nvshare/bin/python install --quiet --no-cache-dir --no-deps \
-        --require-hashes --only-binary :all: -r /tmp/cuda.txt
+ && /installer/bin/pip install --quiet --no-cache-dir --no-deps --require-hashes --only-binary :all: \
+        --target /opt/simgpu/python -r /tmp/cuda.txt
 
 FROM run AS simgpu
-COPY --from=build-simgpu /opt/nvshare /opt/nvshare
+COPY --from=build-simgpu /opt/simgpu/python /opt/simgpu/python
 # libcuda.so.1 and libnvidia-ml.so.1, as NVIDIA's runtime would have brought them
 COPY --from=build-simgpu /src/build/simgpu/lib*.so.1 /opt/simgpu/lib/
 COPY --from=build-simgpu /src/build/simgpu/simgpu /src/build/simgpu/burn /opt/simgpu/bin/
-ENV LD_LIBRARY_PATH=/opt/simgpu/lib PATH=/opt/nvshare/bin:/opt/simgpu/bin:/usr/sbin:/usr/bin:/sbin:/bin
+ENV LD_LIBRARY_PATH=/opt/simgpu/lib \
+    PYTHONPATH=/opt/simgpu/python \
+    PATH=/opt/nvshare/bin:/opt/simgpu/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # the default target is the last stage
 FROM run
