@@ -25,6 +25,8 @@ def remove_abandoned(*, say: Say) -> list[str]:
         for run in abandoned:
             say(f"removing what run {run.name} left behind (its owner {run.owner.pid} is gone)")
             remove(run)
+        for folder in runs.never_begun():
+            shutil.rmtree(folder, ignore_errors=True)
     return [run.name for run in abandoned]
 
 
