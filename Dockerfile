@@ -42,6 +42,7 @@ COPY hook hook
 RUN make -C hook && strip --strip-unneeded build/hook/libnvshare.so
 
 FROM dependencies AS native-simgpu
+ARG PIP_CERT PIP_INDEX_URL
 RUN awk '/^cuda-(bindings|pathfinder)==/,!/\\$/' requirements/dev.txt > /tmp/cuda.txt \
  && /installer/bin/pip install --quiet --no-cache-dir --no-deps --require-hashes --only-binary :all: \
         --target /opt/simgpu/python -r /tmp/cuda.txt

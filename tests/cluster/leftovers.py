@@ -33,7 +33,7 @@ def remove_abandoned(*, say: Say) -> list[str]:
 def remove(run: Run) -> None:
     _end_processes(run)
     if os.geteuid() == 0:  # only root can have made these
-        network.remove_bridge(run)
+        network.remove_links(run)
         cgroups.remove(run)
     shutil.rmtree(run.folder, ignore_errors=True)
 
