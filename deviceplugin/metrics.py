@@ -4,6 +4,7 @@ Owns names and labels.  What is true now is read when it is asked for, so that n
 is counted.  One registry a plugin, none of the process.  May import `contract`, the board, `lifetime`.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from deviceplugin.errors import REFUSALS
 from deviceplugin.happenings import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
 from deviceplugin.lifetime import Books, free_slots
 
+log = logging.getLogger(__name__)
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 _PREFIX = "nvshare_device_plugin"
 
@@ -99,6 +101,7 @@ class Counts:
 def serve_metrics(port: int, registry: CollectorRegistry) -> Callable[[], None]:
     """Serves /metrics on every address; gives back how to end it."""
     server, thread = start_http_server(port, registry=registry)
+    log.info("metrics on port %d", server.server_port)
 
     def end() -> None:
         server.shutdown()

@@ -187,14 +187,15 @@ static CUevent record_event(const struct segment *segment, bool is_own_thread) {
 
 static void close_segment(struct segment *segment) {
     segment->granted_ns = segment->credit_ns = 0;
-    segment->launches_left = segment->launched = 0;
+    segment->launches_granted = segment->launches_left = 0;
     segment->only = NULL;
 }
 
 /* An event behind what the segment has launched. */
 static void mark(struct segment *segment, bool is_own_thread) {
     struct flight *flight = &flights[segment->gpu];
-    bool is_needed = segment->launched && segment->stream->is_alive;
+    uint32_t launched = segment_launched(segment);
+    bool is_needed = launched && segment->stream->is_alive;
     for (uint64_t wait = 0; is_needed && flight->count == MOST_MARKERS; wait++) {
         collect(flight, now_ns());
         usleep(flight->count == MOST_MARKERS ? 200 : 0);
@@ -204,10 +205,10 @@ static void mark(struct segment *segment, bool is_own_thread) {
         uint64_t used = segment->granted_ns == UNKNOWN_NS ? UNKNOWN_NS : segment->granted_ns - segment->credit_ns;
         flight->markers[flight->count++] = (struct marker){
             .event = event, .context = segment->context, .stream = segment->stream, .only = segment->only,
-            .opened_ns = segment->opened_ns, .expected_ns = used, .launches = segment->launched};
-        segment->stream->launches += segment->launched;
+            .opened_ns = segment->opened_ns, .expected_ns = used, .launches = launched};
+        segment->stream->launches += launched;
     }
-    flight->marked += segment->launched;
+    flight->marked += launched;
     close_segment(segment);
 }
 
@@ -236,7 +237,7 @@ uint64_t flight_activity(int gpu) {
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->gpu == gpu && segment->stream)
-                sum += *(volatile uint32_t *)&segment->launched;
+                sum += segment->launches_granted - *(volatile uint32_t *)&segment->launches_left;
     flight_unlock();
     return sum;
 }
@@ -309,7 +310,7 @@ static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
     if (!segment->granted_ns)
         segment->granted_ns = segment->credit_ns = 1;
     uint32_t free = (MOST_LAUNCHES - segment->stream->launches + 1) / 2;
-    segment->launches_left = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
+    segment->launches_granted = segment->launches_left = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
     segment->opened_ns = now;
 }
 
@@ -344,7 +345,7 @@ void flight_end_stream(CUstream handle) {
     flight_lock();
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
-            if (segment->handle == handle && segment->stream && segment->launched)
+            if (segment->handle == handle && segment->stream && segment_launched(segment))
                 mark(segment, false);
     struct stream *stream = stream_find(handle);
     if (stream)

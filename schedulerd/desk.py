@@ -187,6 +187,13 @@ class Desk:
             one.hello = None
             self._refuse(one, error, "hello")
 
+    def turned_away(self, client: int, error: Refused) -> None:
+        """Whom the lookup did not confirm."""
+        one = self.conversations.get(client)
+        if one is not None and not one.closing:
+            one.hello = None
+            self._refuse(one, error, "hello")
+
     def _admit(self, one: Conversation, hello: messages.Hello, container: Container, now: Seconds) -> None:
         tenant = self.turns.tenants.get(container.key)
         facts = container if tenant is None else tenant.facts

@@ -1,7 +1,7 @@
 """Containers that wait for each other: found as cycles of holders that wait for what another of them holds.
 
-Two per-device containers whose kernels need a partner on the other GPU would wait for ever.  A cycle that lasts is asked
-to yield; whose kernels do not end then, can only end together.  Pure functions.
+Two per-device containers whose kernels need a partner on the other GPU would wait for ever.  A cycle that lasts is
+asked to yield; whose kernels do not end then, can only end together.  Pure functions.
 May import the model only.
 """
 

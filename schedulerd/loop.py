@@ -26,7 +26,8 @@ class Loop:
         self.clock = clock
         self.latencies = [0] * (len(LATENCY_BOUNDS) + 1)
         """How many batches took how long."""
-        self.slowest: Seconds = 0.0
+        self.worked: Seconds = 0.0
+        """Time in batches, all together."""
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._alarms: list[tuple[Callable[[], Seconds], Callable[[Seconds], None]]] = []
@@ -96,7 +97,6 @@ class Loop:
     def _count(self, seconds: Seconds) -> None:
         place = next((i for i, bound in enumerate(LATENCY_BOUNDS) if seconds <= bound), len(LATENCY_BOUNDS))
         self.latencies[place] += 1
-        if seconds > self.slowest:
-            self.slowest = seconds
+        self.worked += seconds
         if seconds > _SLOW_BATCH:
             log.warning("one batch of events took %.3f s: everybody's turns waited for it", seconds)

@@ -22,32 +22,33 @@ def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
     share.needed, share.pinned = needed, pinned
 
 
-def _room(rules: Rules, gpu: Gpu) -> int:
+def room(rules: Rules, gpu: Gpu) -> int:
+    """What containers may have together on a card."""
     return (gpu.capacity or 0) - rules.card_reserve
 
 
 def can_share(rules: Rules, gpu: Gpu, share: Share) -> bool:
     """Whether a turn on this GPU may have company."""
-    return rules.side_by_side and gpu.capacity is not None and share.needed <= _room(rules, gpu)
+    return rules.side_by_side and gpu.capacity is not None and share.needed <= room(rules, gpu)
 
 
 def fits_beside(rules: Rules, gpu: Gpu, tenant: Tenant) -> bool:
     """Whether a container fits beside those that hold the GPU now."""
-    room = _room(rules, gpu)
-    if gpu.needed <= room:
+    most = room(rules, gpu)
+    if gpu.needed <= most:
         return True
     together = {id(turn.tenant): turn.tenant for turn in gpu.holders}
     together[id(tenant)] = tenant
     shares = [one.shares[gpu.uuid] for one in together.values()]
     resting = gpu.pinned - sum(share.pinned for share in shares)
-    return sum(share.needed for share in shares) + resting <= room
+    return sum(share.needed for share in shares) + resting <= most
 
 
 def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
     """What it costs to bring a container's working set back."""
     if gpu.capacity is None:
         return 0.0
-    over = gpu.needed - _room(rules, gpu)
+    over = gpu.needed - room(rules, gpu)
     return max(0, min(over, share.needed)) / rules.paging_rate
 
 

@@ -137,6 +137,8 @@ class Gpu:
     queue: WaitingLine[Wish]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
+    missing: int = 0
+    """Containers that had it under an earlier daemon and have not announced themselves."""
     holders: list[Turn] = field(default_factory=list)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     claim: Wish | None = None

@@ -5,7 +5,7 @@ answered or gone, or when its grace has passed.  Plain values in, orders out.
 May import the model and the pure parts of this room only; never sockets, files, time or threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from contract.grammar import AllocationKind, Mode
 from contract.shared_memory import LEDGER_SLOTS
@@ -19,15 +19,23 @@ from schedulerd.model import Container, FreeSlot, Gpu, Notice, Order, Rules, Sta
 from schedulerd.policies import FOREVER, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
+LeftBehind = Callable[[str], tuple[Seconds, int]]
+"""Of a GPU: until when a holder of an earlier daemon may be on it, and how many containers there may be."""
+
+
+def nobody_before(_uuid: str) -> tuple[Seconds, int]:
+    """There was no daemon before this one."""
+    return -FOREVER, 0
+
 
 class Turns:
     """Every GPU's holders and waiters."""
 
-    def __init__(self, rules: Rules, *, epoch: str, now: Seconds = 0.0, restarted: bool = False) -> None:
+    def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
         self.grants = Grants(rules, epoch=epoch)
         self.tenants: dict[str, Tenant] = {}
         self.members: dict[int, Tenant] = {}
-        self._closed_until = now + rules.announce + rules.grace if restarted else -FOREVER
+        self._left_behind = left_behind
         self._serial = 0
         self.jams = JamWatch(self.grants)
 
@@ -45,7 +53,8 @@ class Turns:
         found = self.grants.gpus.get(uuid)
         if found is None:
             line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
-            found = Gpu(uuid=uuid, queue=line, closed_until=self._closed_until)
+            until, holders = self._left_behind(uuid)
+            found = Gpu(uuid=uuid, queue=line, closed_until=until, missing=holders)
             self.grants.gpus[uuid] = found
         return found
 
@@ -90,7 +99,9 @@ class Turns:
 
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
         for gpu in gpus:
-            gpu.closed_until = -FOREVER if alone else gpu.closed_until
+            gpu.missing -= 1
+            if alone or gpu.missing <= 0:
+                gpu.closed_until = -FOREVER
         wish = self._wish(tenant, gpus, now)
         turn = self.grants.begin(tenant, gpus, now, wish=wish)
         turn.beside = not alone

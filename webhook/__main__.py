@@ -41,6 +41,17 @@ def _inject(arguments: argparse.Namespace) -> int:
     return inject(arguments)
 
 
+def _policies(arguments: argparse.Namespace) -> int:
+    from webhook.generated import manifests
+
+    for path, content in manifests().items():
+        file = Path(arguments.out) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        print(f"wrote {file}")
+    return 0
+
+
 def _certs_issue(arguments: argparse.Namespace) -> int:
     from webhook.certificates import write_set
 
@@ -61,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
     inject = _command(commands, "inject", _inject, "write the objects as admission would complete them")
     offline_cli.add_flags(inject)
+    policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
+    policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
     certs = parser_of(commands, "certs", "certificates")
     issue = _command(
         certs.add_subparsers(required=True, metavar="ACTION"), "issue", _certs_issue, "make a CA and a leaf"

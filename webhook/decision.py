@@ -64,7 +64,7 @@ class Decision:
 
 
 _ALLOWED = Decision(Verdict.ALLOWED)
-_VGPU_POD = frozenset((Scope.VGPU_POD, Scope.ANY_POD))
+_VGPU_POD = frozenset((Scope.GATE, Scope.VGPU_POD, Scope.ANY_POD))
 _SCOPES = {
     Stage.MUTATE: _VGPU_POD,
     Stage.VALIDATE: _VGPU_POD | {Scope.FINAL},

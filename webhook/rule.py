@@ -7,6 +7,7 @@ API server say the same.  May import the contract, `pod` and `namespace_policy`.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Generic, TypeVar
 
 from contract.grammar import Mode, OnMultiGpu
 from contract.reasons import ReasonCode, Refusal
@@ -14,14 +15,16 @@ from webhook.namespace_policy import NamespacePolicy
 from webhook.pod import Container, Pod
 
 Offenders = tuple[str, ...]
+Subject = TypeVar("Subject")
 
 
 class Scope(Enum):
-    """Which objects a rule looks at."""
+    """Which objects a rule looks at, in words for the documentation."""
 
+    GATE = "a pod that asks for a vGPU, wherever it is created"
     VGPU_POD = "a pod that asks for a vGPU"
     ANY_POD = "any pod of an opted-in namespace"
-    EPHEMERAL = "an ephemeral container that is new on a pod with a vGPU"
+    EPHEMERAL = "a debug container that is new on a pod with a vGPU"
     FINAL = "a pod that asks for a vGPU, after every other webhook"
     OFFLINE = "a pod in a file, which the API server would refuse by itself"
     POD_UPDATE = "a change of a pod"
@@ -62,15 +65,23 @@ class Facts:
         return self.mode or Mode.PER_DEVICE
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rule on changes may look at: a pod's annotations before and after."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Generic[Subject]):
     """One entry of the table."""
 
     code: ReasonCode
     cause: str
     """A sentence; `{found}` stands for the offenders."""
     remedy: str
-    find: Callable[[Facts], Offenders]
+    find: Callable[[Subject], Offenders]
     """The offenders; empty where the rule has nothing to say."""
     scope: Scope = Scope.VGPU_POD
     ends_the_search: bool = False
@@ -86,4 +97,5 @@ class Rule:
         return Refusal(self.code, self.cause.replace("{found}", shown), self.remedy)
 
 
+PodRule = Rule[Facts]
 _MOST_NAMED = 8

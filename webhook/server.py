@@ -150,7 +150,7 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "keyfile": settings.key,
             "do_handshake_on_connect": True,  # the worker has done it, with a deadline
             "control_socket_disable": True,
-            "worker_tmp_dir": "/dev/shm",  # noqa: S108  the heartbeat must not wait for a disk
+            "worker_tmp_dir": "/dev/shm",
             "loglevel": "warning",
             "max_requests": 0,  # recycling resets connections
             "proc_name": "nvshare-webhook",

@@ -67,7 +67,7 @@ _SECONDS = _between(float, 0, 3600)
 OPTIONS: tuple[Option, ...] = (
     Option("cert", "", str, "file with the serving certificate (PEM); read again when it changes"),
     Option("key", "", str, "file with its private key (PEM)"),
-    Option("host", "0.0.0.0", str, "address to listen on, such as 0.0.0.0 or ::"),  # noqa: S104
+    Option("host", "0.0.0.0", str, "address to listen on, such as 0.0.0.0 or ::"),
     Option("port", names.WEBHOOK_PORT, _PORT, "port for the API server; 0 takes a free one and says which"),
     Option("metrics_port", names.METRICS_PORT, _PORT, "port for /metrics, without TLS; 0 takes a free one"),
     Option("namespace_file", "", str, "YAML file of Namespaces to believe instead of a cluster's"),
