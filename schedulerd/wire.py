@@ -147,7 +147,8 @@ def split(raw: bytes) -> Line:
 _USUAL_DONE = re.compile(
     rb"done turn=([0-9a-f]{8}\.[1-9][0-9]{0,18})(?: reason=(yield|idle|exit))?(?: busy_us=([0-9]{1,17}))?"
 ).fullmatch
-_USUAL_REASONS = {None: "yield", **{reason.encode(): reason for reason in _REASONS}}
+_USUAL_REASONS: dict[bytes | None, str] = {reason.encode(): reason for reason in _REASONS}
+_USUAL_REASONS[None] = "yield"
 _KNOWN_WANTS: dict[bytes, messages.Want] = {}
 _MOST_KNOWN = 4096
 _SHORT = 256
