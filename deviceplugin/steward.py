@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 _FOREIGN_SECONDS = 30.0
 _FLOOD_SECONDS = 0.1
 """News that comes within so short a time is one look."""
-_ANNOUNCE_SECONDS = 60.0
-"""Between two repetitions of the list that are there only to make the kubelet write its checkpoint."""
 
 
 class KubeletBooks(Protocol):
@@ -169,7 +167,7 @@ class Steward:
                 log.info("allocation %s is over: its folder is gone", allocation.key)
         parts.files.remove_strays({allocation.key for allocation in allocations})
         if lifetime.is_kept_by_checkpoint_alone(allocations, books) and now >= self._next_announcement:
-            self._next_announcement = now + _ANNOUNCE_SECONDS
+            self._next_announcement = now + parts.times.release
             parts.board.announce_again()
 
     def _tell_words(self, books: Books) -> None:

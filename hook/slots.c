@@ -44,6 +44,7 @@ static struct slot *make_slot(void) {
     atomic_store(&slot->taken, true);
     for (int i = 0; i < RECENT; i++)
         slot->recent[i] = &nothing_measured;
+    slot->last = &nothing_measured;
     slot->current = slot->segments;
     slot->next = atomic_load(&all_slots);
     while (!atomic_compare_exchange_weak(&all_slots, &slot->next, slot))

@@ -41,6 +41,17 @@ def _inject(arguments: argparse.Namespace) -> int:
     return inject(arguments)
 
 
+def _policies(arguments: argparse.Namespace) -> int:
+    from webhook.generated import manifests
+
+    for path, content in manifests().items():
+        file = Path(arguments.out) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        print(f"wrote {file}")
+    return 0
+
+
 def _certs_issue(arguments: argparse.Namespace) -> int:
     from webhook.certificates import write_set
 
@@ -51,6 +62,7 @@ def _certs_issue(arguments: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from webhook import offline_cli, settings
+    from webhook.certs import cli as rotation
 
     parser = argparse.ArgumentParser(prog="nvshare-webhook", description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -61,10 +73,12 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
     inject = _command(commands, "inject", _inject, "write the objects as admission would complete them")
     offline_cli.add_flags(inject)
+    policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
+    policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
     certs = parser_of(commands, "certs", "certificates")
-    issue = _command(
-        certs.add_subparsers(required=True, metavar="ACTION"), "issue", _certs_issue, "make a CA and a leaf"
-    )
+    actions = certs.add_subparsers(required=True, metavar="ACTION")
+    rotation.add_commands(actions)
+    issue = _command(actions, "issue", _certs_issue, "make a CA and a leaf")
     issue.add_argument("--out", required=True, metavar="FOLDER", help="where ca.crt, tls.crt and tls.key go")
     issue.add_argument("--host", action="append", metavar="NAME", help="name or address to serve (may be repeated)")
     issue.add_argument("--days", type=int, default=365, help="how long they are valid (default: 365)")

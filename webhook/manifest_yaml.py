@@ -12,7 +12,7 @@ import yaml
 _RESOLVED: tuple[tuple[str, str, str], ...] = (
     (
         "tag:yaml.org,2002:bool",
-        r"(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
+        r"(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
         "yYnNtTfFoO",
     ),
     (
@@ -63,7 +63,7 @@ _Dumper.add_representer(str, _text)
 
 def read_documents(text: str) -> Iterator[Any]:
     """Every document in the text but the empty ones; raises yaml.YAMLError."""
-    return (document for document in yaml.load_all(text, _Loader) if document is not None)  # noqa: S506  a SafeLoader
+    return (document for document in yaml.load_all(text, _Loader) if document is not None)
 
 
 def write_documents(documents: list[Any]) -> str:

@@ -126,14 +126,14 @@ def _bad_values(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str,
     return tuple(problems)
 
 
-_PAIRS = ((names.DEFAULT_MEMORY, names.MAX_MEMORY), (names.DEFAULT_WEIGHT, names.MAX_WEIGHT))
+CEILING_PAIRS = ((names.DEFAULT_MEMORY, names.MAX_MEMORY), (names.DEFAULT_WEIGHT, names.MAX_WEIGHT))
 
 
 def _contradictions(annotations: Mapping[str, str]) -> tuple[str, ...]:
     words = read_words(NAMESPACE_ANNOTATIONS, annotations)
     return tuple(
         f"{default}: '{annotations[default]}' is above {ceiling}: '{annotations[ceiling]}'"
-        for default, ceiling in _PAIRS
+        for default, ceiling in CEILING_PAIRS
         if default in words and ceiling in words and cast(int, words[default]) > cast(int, words[ceiling])
     )
 

@@ -1,7 +1,7 @@
-"""Where namespaces' policies come from: a file, or a cluster's watch.
+"""Where namespaces' policies come from: a file, or a cluster (`namespace_watch`).
 
-A namespace that is not known is asked for once; what cannot be known is an error the API server retries, never a guess.
-May import `namespace_policy`, settings, and (for the watch) the Kubernetes client.
+A file's namespaces are all there are: one that is not in it has not opted in.
+May import `namespace_policy`, settings, and files.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from webhook.errors import StartError
+from webhook.errors import MalformedObject, StartError
 from webhook.fields import Json
 from webhook.namespace_policy import NamespacePolicy, read_namespace
 from webhook.settings import Settings
@@ -25,7 +25,7 @@ class Namespaces(Protocol):
 
 
 class FileNamespaces:
-    """Namespaces of a YAML file; one that is not in it has not opted in."""
+    """Namespaces of a YAML file."""
 
     def __init__(self, documents: list[Json]) -> None:
         self._policies = {policy.name: policy for policy in map(read_namespace, documents)}
@@ -47,21 +47,21 @@ def load_namespace_file(path: str) -> FileNamespaces:
     """The Namespaces in a YAML file."""
     try:
         documents: list[Any] = [item for item in yaml.safe_load_all(Path(path).read_text()) if item]
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0]
-        raise StartError(
-            f"the namespace file {path} cannot be read ({reason}). Name a YAML file of Namespaces."
-        ) from None
-    for item in documents:
-        if not isinstance(item, dict) or item.get("kind") != "Namespace":
-            raise StartError(
-                f"the namespace file {path} holds something that is no Namespace. Leave only Namespaces in it."
-            )
-    return FileNamespaces(documents)
+        raise StartError(f"the namespace file {path} cannot be read ({reason}). Name a file of Namespaces.") from None
+    if not all(isinstance(item, dict) and item.get("kind") == "Namespace" for item in documents):
+        raise StartError(f"the namespace file {path} holds something that is no Namespace. Leave only those in it.")
+    try:
+        return FileNamespaces(documents)
+    except MalformedObject as error:
+        raise StartError(f"the namespace file {path} has a Namespace that is none: {error}. Correct it.") from None
 
 
 def source_of(settings: Settings) -> Namespaces:
     """The source that the settings name."""
     if settings.namespace_file:
         return load_namespace_file(settings.namespace_file)
-    raise StartError("no namespaces are known. Name a --namespace-file.")
+    from webhook.namespace_watch import watch_cluster  # the client's import takes a second: only where it is needed
+
+    return watch_cluster(settings.kubeconfig)

@@ -5,23 +5,26 @@ API server say the same.  May import the contract, `pod` and `namespace_policy`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
+from typing import Generic, TypeVar
 
-from contract.grammar import Mode, OnMultiGpu
+from contract.grammar import Mode
 from contract.reasons import ReasonCode, Refusal
 from webhook.namespace_policy import NamespacePolicy
 from webhook.pod import Container, Pod
 
 Offenders = tuple[str, ...]
+Subject = TypeVar("Subject")
 
 
 class Scope(Enum):
-    """Which objects a rule looks at."""
+    """Which objects a rule looks at, in words for the documentation."""
 
+    GATE = "a pod that asks for a vGPU, wherever it is created"
     VGPU_POD = "a pod that asks for a vGPU"
     ANY_POD = "any pod of an opted-in namespace"
-    EPHEMERAL = "an ephemeral container that is new on a pod with a vGPU"
+    EPHEMERAL = "a debug container that is new on a pod with a vGPU"
     FINAL = "a pod that asks for a vGPU, after every other webhook"
     OFFLINE = "a pod in a file, which the API server would refuse by itself"
     POD_UPDATE = "a change of a pod"
@@ -38,6 +41,8 @@ class Facts:
     """The mode for containers with several vGPUs: the pod's own word, else its namespace's."""
     names_mode: bool
     """The pod or its namespace names a mode, be it one we know or not."""
+    reduces: bool
+    """Containers that ask for several and name no mode get one."""
     vgpus: int
     """The pod's vGPUs, after a reduction where the namespace wants one."""
     sharing: tuple[Container, ...]
@@ -46,15 +51,6 @@ class Facts:
     with_volumes: bool = True
     """Hook and socket are written into the spec as volumes."""
 
-    def with_count(self, vgpus: int) -> "Facts":
-        """The same, and the pod's number of vGPUs known."""
-        return replace(self, vgpus=vgpus)
-
-    @property
-    def reduces(self) -> bool:
-        """Containers that ask for several and name no mode get one."""
-        return not self.names_mode and self.namespace.on_multi_gpu is OnMultiGpu.REDUCE
-
     def expected_mode(self, container: Container) -> Mode:
         """How this container uses its GPUs."""
         if container.vgpus == 1 or self.reduces:
@@ -62,15 +58,23 @@ class Facts:
         return self.mode or Mode.PER_DEVICE
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rule on changes may look at: a pod's annotations before and after."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Generic[Subject]):
     """One entry of the table."""
 
     code: ReasonCode
     cause: str
     """A sentence; `{found}` stands for the offenders."""
     remedy: str
-    find: Callable[[Facts], Offenders]
+    find: Callable[[Subject], Offenders]
     """The offenders; empty where the rule has nothing to say."""
     scope: Scope = Scope.VGPU_POD
     ends_the_search: bool = False
@@ -86,4 +90,5 @@ class Rule:
         return Refusal(self.code, self.cause.replace("{found}", shown), self.remedy)
 
 
+PodRule = Rule[Facts]
 _MOST_NAMED = 8

@@ -25,9 +25,9 @@ _KEPT = 3
 class Target(Enum):
     """A target of the Dockerfile, and the image's name: manifests may leave out what stands before the last slash."""
 
-    RUN = "docker.io/library/nvshare-guard:dev"
+    RUN = "nvshare.local/nvshare-guard:dev"
     """The four commands and the hook."""
-    SIMGPU = "docker.io/library/nvshare-guard-simgpu:dev"
+    SIMGPU = "nvshare.local/nvshare-guard-simgpu:dev"
     """The same with the software GPU and NVIDIA's Python bindings, for pods that compute."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import kubernetes.client
 
-from tests.cluster import cgroups, debian, leftovers, network, pins, runs
+from tests.cluster import cgroups, debian, diagnosis, leftovers, network, pins, runs
 from tests.cluster.cache import Say
 from tests.cluster.containerd import Containerd
 from tests.cluster.control_plane import ControlPlane, Options, quiet
@@ -140,7 +140,14 @@ def cluster(shape: Shape | None = None, *, say: Say = quiet) -> Iterator[Cluster
     check_machine(say=say)
     leftovers.remove_abandoned(say=say)
     run = runs.begin()
+    made = None
     try:
-        yield start_cluster(run, shape or Shape(), say=say)
+        made = start_cluster(run, shape or Shape(), say=say)
+        yield made
+    except Exception as error:
+        # asked while there is still somebody to ask
+        for title, text in diagnosis.sections(made):
+            error.add_note(f"{title}\n{text}")
+        raise
     finally:
         leftovers.remove(run)

@@ -4,10 +4,10 @@ Each theme has a module with its entries; the order here is the order of codes i
 May import the contract, `rule` and the themes.
 """
 
-from webhook.rule import Rule
+from webhook.rule import PodRule
 from webhook.rules import counts, environment, final, gate, keys, kinds, paths, privileges
 
-POD_RULES: tuple[Rule, ...] = (
+POD_RULES: tuple[PodRule, ...] = (
     *gate.RULES,
     *keys.RULES,
     *counts.RULES,
@@ -17,3 +17,5 @@ POD_RULES: tuple[Rule, ...] = (
     *paths.RULES,
     *final.RULES,
 )
+CHANGE_RULES = keys.CHANGE_RULES
+NAMESPACE_RULES = gate.NAMESPACE_RULES

@@ -6,7 +6,7 @@ And, for pods in files, what the API server says by itself.  May import the cont
 from contract import names
 from contract.reasons import ReasonCode
 from webhook.injection import complete
-from webhook.rule import Facts, Offenders, Rule, Scope
+from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _lost(facts: Facts) -> Offenders:
@@ -17,7 +17,7 @@ def _illegal_quantities(facts: Facts) -> Offenders:
     return tuple(f"container '{item.name}'" for item in facts.pod.containers if not item.quantity_is_legal)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[PodRule, ...] = (
     Rule(
         code=ReasonCode("InjectionLost"),
         cause="Another admission webhook undid what nvshare.com had completed in the pod: {found}.",

@@ -1,13 +1,13 @@
 """Pods of a kind that cannot share a GPU: bound by hand, with NVIDIA's runtime and no GPU, of another system.
 
-May import the contract, `fields` and `rule`.
+May import the contract, `cel`, `fields` and `rule`.
 """
 
 from contract.reasons import ReasonCode
+from webhook import cel
 from webhook.fields import read_map, read_text
-from webhook.pod import Pod, read_amount
-from webhook.rule import Facts, Offenders, Rule, Scope
-from webhook.rules.counts import OTHER_GPU_PREFIXES
+from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.rules.counts import OTHER_GPUS_CEL, other_gpus
 
 NVIDIA_RUNTIME = "nvidia"
 
@@ -19,35 +19,40 @@ def _bound(facts: Facts) -> Offenders:
 
 def _runtime_without_gpu(facts: Facts) -> Offenders:
     pod = facts.pod
-    if read_text(pod.spec, "runtimeClassName") != NVIDIA_RUNTIME or pod.wants_vgpus or _wants_other_gpus(pod):
-        return ()
-    return (f"'{NVIDIA_RUNTIME}'",)
+    is_idle = read_text(pod.spec, "runtimeClassName") == NVIDIA_RUNTIME and not facts.sharing and not other_gpus(pod)
+    return (f"'{NVIDIA_RUNTIME}'",) if is_idle else ()
 
 
-def _wants_other_gpus(pod: Pod) -> bool:
-    if pod.spec.get("resourceClaims"):
-        return True
-    return any(
-        name.startswith(OTHER_GPU_PREFIXES) and (read_amount(amount) or 0) > 0
-        for container in pod.containers
-        for name, amount in container.resources.items()
-    )
+_SYSTEMS = (("spec.os.name", "os", "name"), ("nodeSelector kubernetes.io/os", "nodeSelector", "kubernetes.io/os"))
 
 
 def _windows(facts: Facts) -> Offenders:
-    system = read_text(read_map(facts.pod.spec, "os"), "name")
-    selected = read_text(read_map(facts.pod.spec, "nodeSelector"), "kubernetes.io/os")
-    where = (("spec.os.name", system), ("nodeSelector kubernetes.io/os", selected))
-    return tuple(f"{key} is '{value}'" for key, value in where if value == "windows")
+    found = ((shown, read_text(read_map(facts.pod.spec, holder), key)) for shown, holder, key in _SYSTEMS)
+    return tuple(f"{shown} is 'windows'" for shown, value in found if value == "windows")
 
 
-RULES: tuple[Rule, ...] = (
+def _windows_cel() -> str:
+    return " + ".join(
+        cel.either(
+            f"variables.spec.?{holder}[?{cel.text(key)}].orValue('') == 'windows'"
+            if "." in key
+            else f"variables.spec.?{holder}.?{key}.orValue('') == 'windows'",
+            f"\"{shown} is 'windows'\"",
+        )
+        for shown, holder, key in _SYSTEMS
+    )
+
+
+RULES: tuple[PodRule, ...] = (
     Rule(
         code=ReasonCode("NodeNameSet"),
         cause="A pod with nvshare.com/gpu may not name its node itself (spec.nodeName {found}):"
         " it would pass the scheduler, which counts the free vGPUs.",
         remedy="Remove spec.nodeName; to choose a node write spec.nodeSelector with kubernetes.io/hostname.",
         find=_bound,
+        cel=cel.either(
+            "variables.spec.?nodeName.orValue('') != ''", "\"'\" + variables.spec.?nodeName.orValue('') + \"'\""
+        ),
     ),
     Rule(
         code=ReasonCode("NvidiaRuntimeWithoutGpu"),
@@ -55,11 +60,14 @@ RULES: tuple[Rule, ...] = (
         remedy="Add a limit nvshare.com/gpu: 1 to the container that uses the GPU, or remove spec.runtimeClassName.",
         scope=Scope.ANY_POD,
         find=_runtime_without_gpu,
+        cel=f"variables.spec.?runtimeClassName.orValue('') != {cel.text(NVIDIA_RUNTIME)} || variables.asking.size() > 0"
+        f" || ({OTHER_GPUS_CEL}).size() > 0 ? [] : [\"'{NVIDIA_RUNTIME}'\"]",
     ),
     Rule(
         code=ReasonCode("WindowsPod"),
         cause="GPUs are shared on Linux nodes only, and this is a Windows pod: {found}.",
         remedy="Remove nvshare.com/gpu from its containers, or run the pod on Linux.",
         find=_windows,
+        cel=_windows_cel(),
     ),
 )
