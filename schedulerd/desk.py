@@ -127,6 +127,9 @@ class Desk:
         if one is None or one.closing:
             return
         *lines, one.buffer = (one.buffer + data if one.buffer else data).split(b"\n")
+        if len(lines) == 1:
+            self._line(one, lines[0], now)
+            lines.clear()
         for place, line in enumerate(lines):
             if place:
                 self.between()  # a grant goes out before the next line is looked at

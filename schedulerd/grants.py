@@ -73,17 +73,18 @@ class Grants:
 
     def _fill(self, gpu: Gpu, now: Seconds) -> Sequence[Gpu]:
         """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
-        if gpu.holders and not gpu.holders[0].beside:
-            if gpu.queue.together and (top := gpu.queue.top()) is not None:
-                self._claim(top, now)
-            return ()
         touched: list[Gpu] = []
-        while gpu.queue.arrivals and (wish := self._next(gpu, now)) is not None:
+        while gpu.queue.arrivals:
+            if gpu.holders and not gpu.holders[0].beside:
+                if gpu.queue.together and (top := gpu.queue.top()) is not None:
+                    self._claim(top, now)
+                break
+            wish = self._next(gpu, now)
+            if wish is None:
+                break
             self._grant(wish, now)
             if wish.together:
                 touched.extend(wish.gpus)
-            if not gpu.holders[0].beside:
-                break
         return touched
 
     def _next(self, gpu: Gpu, now: Seconds) -> Wish | None:

@@ -192,7 +192,7 @@ class Turns:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         self._move_clock(gpu, now)
         share.virtual = max(share.virtual, gpu.clock)
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.burst)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
