@@ -100,7 +100,7 @@ class Plugin:
             yield
         finally:
             stop.set()
-            self.steward.hurry()
+            self.steward.end()
             for thread in threads:
                 thread.join(timeout=_END_SECONDS)
 

@@ -60,6 +60,7 @@ class Steward:
     def __init__(self, parts: StewardParts) -> None:
         self._parts = parts
         self._news = threading.Event()
+        self._urgent = threading.Event()
         self._events = reports.EventQueue()
         self._events_lock = threading.Lock()
         self._words = reports.WordsReport()
@@ -74,14 +75,20 @@ class Steward:
         """Something was allocated."""
         self._news.set()
 
+    def end(self) -> None:
+        """Wakes `run`, so that it sees that it is over."""
+        self._urgent.set()
+        self._news.set()
+
     def repair_again(self) -> None:
         """What the allocations need has changed."""
         self._is_repaired = False
         self._news.set()
 
     def note_refused_size(self, size: int) -> None:
-        """A container asked for so many GPUs when fewer had room."""
+        """A container asked for so many GPUs when fewer had room: the next one may come in a few hundredths."""
         self._refused_size = max(self._refused_size, size)
+        self._urgent.set()
         self._news.set()
 
     def add_event(self, event: Event) -> None:
@@ -101,9 +108,12 @@ class Steward:
                 log.warning("the node's files cannot be kept in order: %s", error)
             self._tell_events()
             self._news.wait(self._parts.times.report)
-            stop.wait(min(_FLOOD_SECONDS, self._parts.times.report))
+            self._urgent.wait(_FLOOD_SECONDS)
 
     def _look_once(self) -> None:
+        if self._urgent.is_set() and self.books is not None:
+            self._urgent.clear()
+            self._tell_words(self.books)  # the books of a moment ago are true enough, and at hand
         books = self._read_books()
         if books is None:
             return

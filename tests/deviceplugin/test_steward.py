@@ -261,7 +261,7 @@ def test_another_plugins_gpus_are_told_to_the_inventory_and_events_to_the_cluste
     with desk.cluster.news:
         assert desk.cluster.news.wait_for(lambda: desk.cluster.events, 10)
     stop.set()
-    desk.steward.hurry()
+    desk.steward.end()
     thread.join(10)
 
     assert desk.cluster.events == [event]
