@@ -4,6 +4,7 @@ Owns one thread.  It reads the kubelet's books, asks the cores what follows, and
 kubelet never wait for it.  May import the room's cores, `node_files`, `pod_resources`, `cluster`.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,11 +19,12 @@ from deviceplugin import lifetime, reports
 from deviceplugin.allocation import allocate
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import parse_checkpoint
-from deviceplugin.cluster import Cluster, ClusterUnavailable, Event
+from deviceplugin.cluster import Cluster, ClusterUnavailable
 from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.lifetime import Assignment, Books, Waiting
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.node_words import describe_node, enough_room
+from deviceplugin.reports import Event
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
@@ -125,7 +127,7 @@ class Steward:
     def _read_books(self) -> Books | None:
         try:
             assignments = self._parts.books.assignments()
-            self._look_for_others()
+            self._ask_for_others()
         except grpc.RpcError as error:
             log.debug("pod-resources does not answer: %s", error)
             return None
@@ -139,7 +141,12 @@ class Steward:
             return None
         return parse_checkpoint(text, self._parts.resource)
 
-    def _look_for_others(self) -> None:
+    def look_for_others(self) -> None:
+        """Before the first slot is told: which GPUs another plugin gives out.  One that is away is asked later."""
+        with contextlib.suppress(grpc.RpcError):
+            self._ask_for_others()
+
+    def _ask_for_others(self) -> None:
         now = self._parts.clock()
         if now >= self._next_foreign:
             self._parts.tell_foreign(self._parts.books.foreign())

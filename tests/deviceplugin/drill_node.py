@@ -1,11 +1,14 @@
 """The full counts on a real node: spread, churn, and everything killed while pods come and go."""
 
+import atexit
+import functools
 import secrets
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from tests.cluster.node import cluster
+from tests.cluster.node import Node, cluster
 from tests.deviceplugin import containers, scenarios
 from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 from tests.drills import Drill, count
@@ -14,17 +17,28 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 Scenario = Callable[[NodePlugin, Pods], str]
 
 
+@functools.cache
+def shared_node() -> Node:
+    """One node for all drills of a run, ended with it: its start is a tenth of a drill's time."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    node = stack.enter_context(cluster()).nodes[0]
+    import_glibc_image(node, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dp-"))))
+    return node
+
+
 def on_node(scenario: Scenario, *, odd: str = "shuffled", labels: dict[str, str] | None = None) -> Callable[[], str]:
-    """The scenario on a node of its own, with a plugin that has just been started."""
+    """The scenario with a plugin that has just been started."""
 
     def run() -> str:
-        with tempfile.TemporaryDirectory(prefix="dp-") as folder, cluster() as made:
-            node = made.nodes[0]
-            import_glibc_image(node, Path(folder))
-            with node_plugin(node, Path(folder), odd=odd) as plugin:
-                plugin.start()
-                namespace = node.plane.create_namespace(f"t-{secrets.token_hex(4)}", labels=labels)
-                return scenario(plugin, Pods(plugin, namespace))
+        node = shared_node()
+        with (
+            tempfile.TemporaryDirectory(prefix="dp-") as folder,
+            node_plugin(node, Path(folder), odd=odd) as plugin,
+            Pods(plugin, node.plane.create_namespace(f"t-{secrets.token_hex(4)}", labels=labels)) as pods,
+        ):
+            plugin.start()
+            return scenario(plugin, pods)
 
     return run
 

@@ -47,9 +47,9 @@ class NodePlugin:
     simgpu_file: Path
 
     def start(self, *, slots: int = 40) -> None:
-        """Returns when the API server says so many slots."""
+        """Returns when kubelet and API server say so many slots."""
         self.process.start()
-        self.wait_for_slots(slots)
+        self.wait_until_whole(slots)
 
     def restart(self) -> None:
         """After a kill: what the kubelet does with a container, without its back-off."""
@@ -216,10 +216,16 @@ def vgpu_pod(name: str, *vgpus: int, **more: Any) -> dict[str, Any]:
 
 
 class Pods:
-    """The pods of one namespace."""
+    """The pods of one namespace; as a context, gone when it ends."""
 
     def __init__(self, plugin: NodePlugin, namespace: str) -> None:
         self._core, self.namespace = plugin.core, namespace
+
+    def __enter__(self) -> "Pods":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.delete_all()
 
     def create(self, *pods: dict[str, Any]) -> None:
         """All of them."""

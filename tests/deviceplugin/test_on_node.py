@@ -42,9 +42,8 @@ def labels() -> dict[str, str]:
 
 @pytest.fixture
 def pods(plugin: NodePlugin, labels: dict[str, str]) -> Iterator[Pods]:
-    pods = Pods(plugin, plugin.node.plane.create_namespace(f"t-{secrets.token_hex(4)}", labels=labels))
-    yield pods
-    pods.delete_all()
+    with Pods(plugin, plugin.node.plane.create_namespace(f"t-{secrets.token_hex(4)}", labels=labels)) as pods:
+        yield pods
 
 
 def test_pods_are_spread_over_the_gpus(plugin: NodePlugin, pods: Pods) -> None:

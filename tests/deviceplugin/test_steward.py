@@ -9,14 +9,16 @@ import pytest
 
 from contract import names
 from deviceplugin.allocation import Allocation, allocate, key_of
-from deviceplugin.board import Board, View
+from deviceplugin.board import Board
 from deviceplugin.checkpoint import IdSet
-from deviceplugin.cluster import ClusterUnavailable, Event
+from deviceplugin.cluster import ClusterUnavailable
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.lifetime import Assignment, Books
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.reports import Event
 from deviceplugin.settings import Settings
 from deviceplugin.steward import Steward, StewardParts
+from deviceplugin.view import View
 from tests.deviceplugin.conftest import FAST
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
