@@ -218,6 +218,7 @@ def answer_for(allocation: Allocation, files: NodeFiles) -> messages.ContainerAl
         )
     edits = cdi.edits_of(allocation, files.layout)
     mounts = [
-        messages.Mount(container_path=bind.container, host_path=str(bind.host), read_only=True) for bind in edits.binds
+        messages.Mount(container_path=bind.container, host_path=str(bind.host), read_only=bind.read_only)
+        for bind in edits.binds
     ]
     return messages.ContainerAllocateResponse(envs=dict(edits.env), mounts=mounts)
