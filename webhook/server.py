@@ -82,7 +82,7 @@ class Process:
     def start_worker(self) -> Service:
         """What runs beside the reviews: the namespace watch and the metrics' port."""
         self.metrics.watch("in_flight", "Reviews being answered", lambda: self.service.in_flight)
-        self.metrics.watch("certificate_expiry_seconds", "Until the served certificate ends", self._expiry_seconds)
+        self.metrics.watch("certificate_not_after_seconds", "When the served certificate ends, Unix time", self._not_after)
         self.metrics.watch(
             "namespace_cache_age_seconds", "Since namespaces were known fresh", self.namespaces.age_seconds
         )
@@ -93,8 +93,8 @@ class Process:
         WSGIServer(self.metrics_listener, make_wsgi_app(self.metrics.registry), log=None).start()
         return self.service
 
-    def _expiry_seconds(self) -> float:
-        return self.tls.expires.timestamp() - time.time() if self.tls.expires else 0.0
+    def _not_after(self) -> float:
+        return self.tls.expires.timestamp() if self.tls.expires else 0.0
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:
