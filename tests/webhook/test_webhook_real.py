@@ -108,7 +108,8 @@ def test_a_namespace_is_known_the_moment_it_exists(plane: ControlPlane) -> None:
 def test_what_another_webhook_undid_is_refused(plane: ControlPlane, pair: Pair) -> None:
     """The validating half alone: it meets pods that lack what the mutating half puts in."""
     with serving(pair.cert, pair.key, "--kubeconfig", str(plane.kubeconfig), "--drain-seconds", "0") as server:
-        _, validating = registered(server, pair.bundle)
+        mutating, validating = registered(server, pair.bundle)
+        plane.kubectl("delete", "--ignore-not-found", f"{mutating['kind']}/{mutating['metadata']['name']}")
         with installed(plane, [validating]):
             client = ApiClient(plane)
             until = time.monotonic() + 20
