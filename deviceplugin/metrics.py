@@ -5,11 +5,14 @@ is counted.  One registry a plugin, none of the process.  May import `contract`,
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -98,9 +101,29 @@ class Counts:
             counter(happening)
 
 
+class _Server(ThreadingMixIn, WSGIServer):
+    """Binds without asking DNS for this machine's name: on a node without DNS that takes ten seconds."""
+
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
+        self.setup_environ()
+
+
+class _Quiet(WSGIRequestHandler):
+    """Logs no line a scrape."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
 def serve_metrics(port: int, registry: CollectorRegistry) -> Callable[[], None]:
     """Serves /metrics on every address; gives back how to end it."""
-    server, thread = start_http_server(port, registry=registry)
+    server = make_server("", port, make_wsgi_app(registry), server_class=_Server, handler_class=_Quiet)
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     log.info("metrics on port %d", server.server_port)
 
     def end() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 log = logging.getLogger(__name__)
 _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 5.0
-_STEADY_SECONDS = 10.0
+_STEADY_SECONDS = 1.0
 """A worker that lived so long starts the count anew."""
 _PR_SET_PDEATHSIG = 1
 

@@ -12,7 +12,7 @@
 
 /* The container's GPU of the current context; negative: not ours to count. */
 static int gpu_for_memory(CUcontext *context) {
-    if (!DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context || !turns_ready())
+    if (inside_driver || !DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context || !turns_ready())
         return -1;
     return locate_current();
 }
@@ -32,7 +32,7 @@ static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum 
     uint64_t size = bytes;                                                                                              \
     if (memory_claim(gpu, how, size) != CUDA_SUCCESS)                                                                   \
         return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
-    CUresult result = call;                                                                                             \
+    CUresult result = INSIDE(call);                                                                                          \
     if (result == CUDA_SUCCESS)                                                                                         \
         remember_pointer(*made, size, gpu, how, context);                                                               \
     else                                                                                                                \

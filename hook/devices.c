@@ -46,16 +46,36 @@ static bool read_uuid(CUdevice device, char *into) {
     return true;
 }
 
+static bool uuid_by_driver(int index, char *uuid) {
+    CUdevice device;
+    return driver.cuDeviceGet(&device, index) == CUDA_SUCCESS && read_uuid(device, uuid);
+}
+
+static bool uuid_by_nvml(int index, char *uuid) {
+    nvmlDevice_t device;
+    return !driver.nvmlDeviceGetHandleByIndex_v2((unsigned)index, &device) && !driver.nvmlDeviceGetUUID(device, uuid, UUID_TEXT);
+}
+
+/* A program that only looks, as nvidia-smi does, never starts the driver: NVML knows the devices as well. */
+static int count_visible(bool (**read)(int index, char *uuid)) {
+    int count = 0;
+    unsigned int by_nvml = 0;
+    *read = uuid_by_driver;
+    if (DRIVER_HAS(cuDeviceGetCount) && driver.cuDeviceGetCount(&count) == CUDA_SUCCESS)
+        return count;
+    *read = uuid_by_nvml;
+    bool is_told = DRIVER_HAS(nvmlDeviceGetCount_v2) && DRIVER_HAS(nvmlDeviceGetHandleByIndex_v2) &&
+                   DRIVER_HAS(nvmlDeviceGetUUID) && !driver.nvmlDeviceGetCount_v2(&by_nvml);
+    return is_told ? (int)by_nvml : 0;
+}
+
 int devices_list_visible(char *into, size_t size) {
-    int found = 0;
+    bool (*read)(int index, char *uuid);
     size_t at = 0;
     into[0] = 0;
-    if (!DRIVER_HAS(cuDeviceGetCount) || driver.cuDeviceGetCount(&found) != CUDA_SUCCESS)
-        return 0;
-    for (int i = 0; i < found && i < MOST_DEVICES; i++) {
+    for (int i = 0, count = count_visible(&read); i < count && i < MOST_DEVICES; i++) {
         char uuid[UUID_TEXT];
-        CUdevice device;
-        if (driver.cuDeviceGet(&device, i) == CUDA_SUCCESS && read_uuid(device, uuid) && at < size)
+        if (read(i, uuid) && at < size)
             at += (size_t)snprintf(into + at, size - at, "%s%s", at ? "," : "", uuid);
     }
     return at > 0 && at < size;

@@ -49,7 +49,9 @@ struct spare {
 static struct flight {
     struct marker markers[MOST_MARKERS];
     int count;
-    uint64_t last_end_ns, busy_ns, marked;
+    uint64_t last_end_ns;       /* when the last one was found to have ended … */
+    uint64_t last_end_least_ns; /* … and when it was still seen busy: it ended between the two */
+    uint64_t busy_ns, marked;
     unsigned wary;
 } flights[MOST_GPUS];
 
@@ -126,8 +128,11 @@ static void learn(struct flight *flight, const struct marker *marker, uint64_t t
     flight->busy_ns += is_bounded ? marker->expected_ns : took_ns;
 }
 
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The latest moment at which the piece can have begun to execute. */
 static uint64_t started_ns(const struct flight *flight, const struct marker *marker) {
-    return marker->opened_ns > flight->last_end_ns ? marker->opened_ns : flight->last_end_ns;
+    return later(marker->opened_ns, flight->last_end_ns);
 }
 
 static bool has_ended(const struct marker *marker) {
@@ -137,7 +142,16 @@ static bool has_ended(const struct marker *marker) {
     return result != CUDA_ERROR_NOT_READY; /* an event of a context that is gone has ended as well */
 }
 
-/* Takes out the markers that have ended.  Exact is what ended alone, seen busy a moment ago. */
+/* What took so long is known from above, whoever looked late; it is exact when both of its ends were seen sharply. */
+static void settle(struct flight *flight, const struct marker *marker, uint64_t now, bool is_alone) {
+    uint64_t least = later(marker->opened_ns, flight->last_end_least_ns);
+    uint64_t took = now - least, blur = now - later(marker->last_busy_ns, least) + started_ns(flight, marker) - least;
+    learn(flight, marker, took, is_alone && blur <= later(took / 8, 200 * US));
+    marker->stream->launches -= marker->launches;
+    give_back(marker->event, marker->context);
+}
+
+/* Takes out the markers that have ended. */
 static void collect(struct flight *flight, uint64_t now) {
     struct marker ended[MOST_MARKERS];
     int kept = 0, count = 0;
@@ -153,15 +167,12 @@ static void collect(struct flight *flight, uint64_t now) {
     }
     capture_restore(mode);
     flight->count = kept;
-    for (int i = 0; i < count; i++) {
-        uint64_t took = now - started_ns(flight, &ended[i]);
-        uint64_t blur = took / 8 > 200 * US ? took / 8 : 200 * US;
-        learn(flight, &ended[i], took, count == 1 && now - ended[i].last_busy_ns <= blur);
-        ended[i].stream->launches -= ended[i].launches;
-        give_back(ended[i].event, ended[i].context);
-    }
-    if (count)
+    for (int i = 0; i < count; i++)
+        settle(flight, &ended[i], now, count == 1);
+    if (count) {
         flight->last_end_ns = now;
+        flight->last_end_least_ns = later(ended[count - 1].last_busy_ns, ended[count - 1].opened_ns);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ markers */

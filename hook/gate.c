@@ -10,6 +10,7 @@
 #include "capture.h"
 #include "flight.h"
 #include "log.h"
+#include "memory.h"
 #include "slots.h"
 #include "streams.h"
 #include "turns.h"
@@ -70,6 +71,7 @@ static struct segment *known_segment(struct slot *slot, CUstream stream, CUconte
 
 static struct segment *new_segment(struct slot *slot, CUstream stream, CUcontext context, int gpu) {
     struct segment *segment = free_segment(slot);
+    memory_touch(gpu);
     flight_lock();
     if (segment->stream)
         flight_close(segment);

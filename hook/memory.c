@@ -26,6 +26,8 @@
 #define HEADROOM (256 * MIB) /* how far a process grows before it asks the daemon again */
 #define USING_STEP (64 * MIB)
 
+__thread int inside_driver;
+
 enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS };
 
 struct own {
@@ -110,6 +112,7 @@ static uint64_t card_bytes(int gpu) {
 static void add(int gpu, enum memory_kind kind, uint64_t bytes) {
     struct own *own = &self.own[gpu];
     own->fields[kind] += bytes;
+    own->fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
     uint64_t both = own->fields[LEDGER_PAGEABLE] + own->fields[LEDGER_UNPAGEABLE];
     if (both > own->fields[LEDGER_PEAK])
         own->fields[LEDGER_PEAK] = both;

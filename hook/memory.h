@@ -23,6 +23,16 @@ struct allocation {
     bool is_used;
 };
 
+/* A driver may call its own exported functions, and so come back to us: what is inside one call is counted once. */
+extern __thread int inside_driver;
+#define INSIDE(call)                                                                                                    \
+    ({                                                                                                                  \
+        inside_driver++;                                                                                                \
+        CUresult inside = (call);                                                                                       \
+        inside_driver--;                                                                                                \
+        inside;                                                                                                         \
+    })
+
 struct memory_use {
     uint64_t pageable, unpageable;
 };

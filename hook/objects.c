@@ -13,7 +13,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, c
                             unsigned long long flags) {
     if (!DRIVER_HAS(cuMemCreate))
         return CUDA_ERROR_NOT_FOUND;
-    bool is_on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && turns_ready();
+    bool is_on_device = !inside_driver && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && turns_ready();
     int gpu = is_on_device ? locate_device(prop->location.id) : -1;
     if (gpu >= 0 && memory_claim(gpu, UNPAGEABLE, size) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -90,7 +90,8 @@ static uint64_t bytes_of_array(const CUDA_ARRAY3D_DESCRIPTOR *array) {
 
 static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
     *result = CUDA_SUCCESS;
-    if (!DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context || !turns_ready())
+    bool has_context = DRIVER_HAS(cuCtxGetCurrent) && driver.cuCtxGetCurrent(context) == CUDA_SUCCESS && *context;
+    if (inside_driver || !has_context || !turns_ready())
         return -1;
     int gpu = locate_current();
     if (gpu >= 0)
@@ -107,7 +108,7 @@ static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
     int gpu = claim_here(bytes, &context, &result);                                                                     \
     if (result != CUDA_SUCCESS)                                                                                         \
         return result;                                                                                                  \
-    result = driver.function arguments;                                                                                 \
+    result = INSIDE(driver.function arguments);                                                                         \
     if (gpu >= 0 && result == CUDA_SUCCESS)                                                                             \
         memory_remember(&(struct allocation){.name = (uintptr_t)*pHandle, .bytes = bytes, .gpu = (signed char)gpu,      \
                                              .kind = UNPAGEABLE, .space = what, .context = context});                   \
@@ -154,7 +155,7 @@ EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARR
 
 static int claim_node(const CUDA_MEM_ALLOC_NODE_PARAMS *node, CUresult *result) {
     *result = CUDA_SUCCESS;
-    if (!node || !turns_ready())
+    if (inside_driver || !node || !turns_ready())
         return -1;
     int gpu = locate_device(node->poolProps.location.id);
     if (gpu >= 0)
@@ -177,7 +178,7 @@ static void settle_node(int gpu, CUresult result, CUgraph graph, const CUDA_MEM_
     int gpu = claim_node(node, &result);                                                                                \
     if (result != CUDA_SUCCESS)                                                                                         \
         return result;                                                                                                  \
-    result = driver.function arguments;                                                                                 \
+    result = INSIDE(driver.function arguments);                                                                         \
     settle_node(gpu, result, hGraph, node);                                                                             \
     return result
 
@@ -196,6 +197,12 @@ EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const C
 EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
                                   const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     ADD_NODE(cuGraphAddNode_v2, NODE_OF(nodeParams),
+             (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+}
+
+EXPORT CUresult cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                  const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+    ADD_NODE(cuGraphAddNode_v3, NODE_OF(nodeParams),
              (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
 }
 

@@ -30,13 +30,14 @@ class Footprint:
         self._now, self._window = now, window
         self.before = _read(path)
         self._places: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
+        self._words: dict[str, int] = {}
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(descriptor, _SIZE)
             self._map = mmap.mmap(descriptor, _SIZE)
         finally:
             os.close(descriptor)
+        self._counts = memoryview(self._map).cast("I")
         for uuid in self.before:
             self._place(uuid)
         for uuid in self.before:
@@ -54,9 +55,10 @@ class Footprint:
 
     def count(self, uuid: str, change: int) -> None:
         """A container got a GPU, or lost it."""
-        counts = self._counts
-        counts[uuid] = counts.get(uuid, 0) + change
-        struct.pack_into("=I", self._map, self._place(uuid) + _COUNT_AT, counts[uuid])
+        place = self._words.get(uuid)
+        if place is None:
+            place = self._words[uuid] = (self._place(uuid) + _COUNT_AT) // 4
+        self._counts[place] += change
 
     def _place(self, uuid: str) -> int:
         place = self._places.get(uuid)

@@ -57,6 +57,7 @@ class JamWatch:
         waiting: dict[str, set[int]] = {}
         for tenant in ring:
             tenant.gang = True
+            tenant.groups.clear()
             for turn in dict.fromkeys(tenant.turns.values()):
                 self.grants.end(turn, now)
                 self.grants.orders.append(Tell(tuple(tenant.processes), Revoked(turn.name, "jam")))

@@ -55,18 +55,24 @@ def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
 def quantum(rules: Rules, wish: Wish) -> Seconds:
     """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
     fixed = wish.tenant.facts.quantum
-    return fixed if fixed is not None else max(_quantum_on(rules, gpu, wish.tenant) for gpu in wish.gpus)
+    if fixed is not None:
+        return fixed
+    return max([_quantum_on(rules, gpu, wish.tenant) for gpu in wish.gpus])
 
 
 def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     fixed = gpu.fixed_quantum or rules.fixed_quantum
     if fixed is not None:
         return fixed
+    if gpu.capacity is None or gpu.needed <= room(rules, gpu):
+        return rules.quantum
     cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
     return min(max(cost / rules.switching_share, rules.quantum), rules.longest_quantum)
 
 
 def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     """How long an idle holder is worth keeping: as long as it would take to bring it back."""
+    if gpu.capacity is None:
+        return rules.keep
     cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
     return max(rules.keep, min(cost, _LONGEST_KEEP))

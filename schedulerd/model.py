@@ -85,6 +85,8 @@ class Tenant:
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[tuple["Gpu", ...], ...]] = field(default_factory=dict)
+    """What `want gpus=…` has meant so far: the sets of GPUs that are granted together."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +102,7 @@ class Wish:
     standings: dict[str, Standing]
     passes: dict[str, int]
     """Of a GPU: the grants it had made when the wish came."""
+    names: tuple[str, ...]
     together: bool
     aged: bool = False
     drain_at: Seconds | None = None
@@ -114,12 +117,14 @@ class Turn:
     name: str
     tenant: Tenant
     gpus: tuple["Gpu", ...]
+    names: tuple[str, ...]
+    all_gpus: frozenset[str]
     granted_at: Seconds
     quantum: Seconds
     standings: dict[str, Standing]
     beside: bool
     """Others may be on its GPUs at the same time."""
-    riders: dict[int, set[str]] = field(default_factory=dict)
+    riders: dict[int, frozenset[str]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""
     told: bool = False
     """Its processes know that somebody waits."""

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from schedulerd import wire
@@ -56,6 +57,7 @@ class Server:
         loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
         loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
         loop.add_after(self.carry_out)
+        desk.between = self.carry_out
 
     # ------------------------------------------------------------------ listening
 
@@ -98,7 +100,7 @@ class Server:
         client = self._last_client
         connection = Connection(client, accepted, self.loop, folder)
         self.connections[client] = connection
-        self.loop.watch(connection.descriptor, lambda _mask: self._ready(connection))
+        self.loop.watch(connection.descriptor, partial(self._ready, connection))
         self.on_peer(client, connection.peer()[0])
         pidfd = connection.open_pidfd()
         if pidfd is not None:
@@ -107,7 +109,7 @@ class Server:
 
     # ------------------------------------------------------------------ events
 
-    def _ready(self, connection: Connection) -> None:
+    def _ready(self, connection: Connection, _mask: int) -> None:
         try:
             if not connection.drained:
                 connection.flush()

@@ -78,6 +78,7 @@ def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
         return
     tenant.facts = replace(facts, gpus=tenant.facts.gpus)
     tenant.gang = tenant.gang or facts.mode is Mode.GANG
+    tenant.groups.clear()
     for uuid in tenant.facts.gpus:
         memory.recount(turns.rules, turns.gpu(uuid), tenant)
     turns.grants.settle([turns.gpu(uuid) for uuid in tenant.facts.gpus], now)

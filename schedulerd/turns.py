@@ -19,6 +19,7 @@ from schedulerd.model import Container, FreeSlot, Gpu, Notice, Order, Rules, Sta
 from schedulerd.policies import FOREVER, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
+_MOST_GROUPS = 64
 LeftBehind = Callable[[str], tuple[Seconds, int]]
 """Of a GPU: until when a holder of an earlier daemon may be on it, and how many containers there may be."""
 
@@ -143,13 +144,19 @@ class Turns:
 
     # ------------------------------------------------------------------ wishes and answers
 
-    def want(self, process: int, uuids: Sequence[str], now: Seconds) -> None:
+    def want(self, process: int, uuids: tuple[str, ...], now: Seconds) -> None:
         """A process has work for GPUs of its container."""
         tenant = self.members[process]
-        named = self._own_gpus(tenant, uuids)
-        every = self._own_gpus(tenant, tenant.facts.gpus) if tenant.gang else named
-        for gpus in (every,) if tenant.gang else tuple((gpu,) for gpu in every):
+        for gpus in tenant.groups.get(uuids) or self._groups(tenant, uuids):
             self._want(process, tenant, gpus, now)
+
+    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[tuple[Gpu, ...], ...]:
+        """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
+        named = self._own_gpus(tenant, uuids)
+        groups = (self._own_gpus(tenant, tenant.facts.gpus),) if tenant.gang else tuple((gpu,) for gpu in named)
+        if len(tenant.groups) < _MOST_GROUPS:
+            tenant.groups[uuids] = groups
+        return groups
 
     def _want(self, process: int, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
         uuid = gpus[0].uuid
@@ -162,29 +169,24 @@ class Turns:
             self._begin_to_wait({process}, tenant, gpus, now)
 
     def _begin_to_wait(self, processes: set[int], tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
-        for old in {tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes}:
-            processes |= old.by  # wishes of a time when it was no gang yet
-            self.grants.drop(old)
+        if tenant.wishes:
+            for old in {tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes}:
+                processes |= old.by  # wishes of a time when it was no gang yet
+                self.grants.drop(old)
         wish = self._wish(tenant, gpus, now)
-        wish.by.update(processes)
-        for gpu in gpus:
-            tenant.wishes[gpu.uuid] = wish
-            gpu.queue.add(wish)
-        self.grants.settle(gpus, now)
-        self.jams.waits(tenant, now)
+        wish.by = processes
+        self.grants.wait(wish, now)
+        if tenant.turns:
+            self.jams.waits(tenant, now)
 
     def _wish(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> Wish:
         self._serial += 1
-        return Wish(
-            tenant=tenant,
-            gpus=gpus,
-            serial=self._serial,
-            since=now,
-            by=set(),
-            standings={gpu.uuid: self._standing(gpu, tenant, now) for gpu in gpus},
-            passes={gpu.uuid: gpu.grants for gpu in gpus},
-            together=len(gpus) > 1,
-        )
+        standings: dict[str, Standing] = {}
+        passes: dict[str, int] = {}
+        for gpu in gpus:
+            standings[gpu.uuid] = self._standing(gpu, tenant, now)
+            passes[gpu.uuid] = gpu.grants
+        return Wish(tenant, gpus, self._serial, now, set(), standings, passes, tuple(passes), len(gpus) > 1)
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
@@ -194,24 +196,25 @@ class Turns:
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
-        self.grants.accrue(gpu, now)
-        least = min((turn.tenant.shares[gpu.uuid].virtual for turn in gpu.holders), default=FOREVER)
         top = gpu.queue.top()
-        if top is not None:
-            least = min(least, top.standings[gpu.uuid].virtual)
-        if least != FOREVER:
-            gpu.clock = max(gpu.clock, least)
+        if top is not None and top.standings[gpu.uuid].virtual <= gpu.clock:
+            return
+        self.grants.accrue(gpu, now)
+        least = FOREVER if top is None else top.standings[gpu.uuid].virtual
+        for turn in gpu.holders:
+            least = min(least, turn.tenant.shares[gpu.uuid].virtual)
+        if gpu.clock < least < FOREVER:
+            gpu.clock = least
 
     def done(self, process: int, answer: Done, now: Seconds) -> None:
         """A process has nothing in flight on a turn's GPUs."""
-        tenant = self.members[process]
-        turn = next((one for one in tenant.turns.values() if one.name == answer.turn), None)
-        riding = None if turn is None else turn.riders.get(process)
-        if turn is None or riding is None:
+        turn = self.grants.turns.get(answer.turn)
+        if turn is None or process not in turn.riders:
             return
-        riding.difference_update(answer.gpus or riding.copy())
-        if riding:
-            return
+        if answer.gpus is not None:
+            turn.riders[process] = turn.riders[process].difference(answer.gpus)
+            if turn.riders[process]:
+                return
         del turn.riders[process]
         if not turn.riders:
             self._end(turn, now, idle=answer.reason != "yield")
@@ -308,7 +311,7 @@ class Turns:
 
     def next_alarm(self) -> Seconds:
         """When `wake` has something to do."""
-        return min(self.grants.next_alarm(), self.jams.alarm)
+        return min(self.grants.soonest, self.jams.alarm)
 
     def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:

@@ -5,13 +5,16 @@ home.  Ports are bound here first, so that one in use is said in a sentence.  Ma
 """
 
 import errno
+import gc
 import logging
 import resource
 import socket
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import gevent
 from gevent.pywsgi import WSGIServer
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _BACKLOG = 2048
+_LOG_SECONDS = 0.05
+"""A decision's line waits so long for others to be written with."""
+_GC_THRESHOLDS = (50_000, 20, 50)
+"""A review makes thousands of objects and no cycles: Python's defaults would look through them several times each."""
 
 
 class Bookkeeper:
@@ -58,13 +65,13 @@ class Process:
         self.listener = bind(settings.host, settings.port, "port")
         self.metrics_listener = bind(settings.host, settings.metrics_port, "metrics-port")
         self.metrics = Metrics()
+        self.log = DecisionLog(settings.log_format, sys.stderr, later=partial(gevent.spawn_later, _LOG_SECONDS))
         self.namespaces: Namespaces = source_of(settings)
         self.service = Service(
             namespace_of=self.namespaces.policy_of,
-            ledger=Bookkeeper(self.metrics, DecisionLog(settings.log_format, sys.stderr)),
+            ledger=Bookkeeper(self.metrics, self.log),
             volumes=settings.volumes,
             most_in_flight=settings.in_flight,
-            body_seconds=settings.body_seconds,
             why_unready=self._why_unready,
         )
 
@@ -102,6 +109,9 @@ class Process:
         if self._kept is not None:
             self._kept.start()
         self.namespaces.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         WSGIServer(self.metrics_listener, make_wsgi_app(self.metrics.registry), log=None).start()
         return self.service
 
@@ -176,6 +186,10 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "loglevel": "warning",
             "max_requests": 0,  # recycling resets connections
             "proc_name": "nvshare-webhook",
+            # No proxy stands before us and no header of one is believed; so no address need be looked up either.
+            "forwarded_allow_ips": "*",
+            "forwarder_headers": "",
+            "secure_scheme_headers": {},
         }
 
     def load(self) -> Any:

@@ -202,3 +202,10 @@ void sg_refund_managed(CUcontext context, uint64_t bytes) {
         sg_forget_managed(&state, context->index, (double)bytes);
     sg_commit(&state);
 }
+
+void sg_send_managed_out(CUcontext context, uint64_t bytes) {
+    struct sg_state state = sg_begin();
+    if (mine(&state, context))
+        sg_send_out(&state, context->index, (double)bytes);
+    sg_commit(&state);
+}

@@ -14,7 +14,7 @@ struct sg_block {
     unsigned flags;
     uint64_t id;
     void *pool;
-    bool sync_memops;
+    bool sync_memops, of_graph;
     struct sg_block *left, *right; /* by address */
     uint32_t rank;                 /* random: keeps the tree flat */
 };

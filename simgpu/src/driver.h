@@ -88,6 +88,9 @@ struct CUstream_st {
     _Atomic uint64_t last; /* one after its last operation's sequence */
     _Atomic(struct sg_capture *) capture;
     bool legacy;
+    struct CUgraphNode_st **frontier; /* while it captures: what its next node will wait for */
+    size_t frontier_count;
+    CUstreamAttrValue attribute[24];
     struct CUstream_st *next;
 };
 
@@ -99,11 +102,9 @@ struct CUevent_st {
     uint32_t channel;
     uint64_t sequence;
     struct sg_stamp *stamp;
-    struct sg_capture *capture; /* last recorded inside it */
-    uint64_t capture_id;
+    uint64_t capture_id; /* last recorded inside this capture; 0: outside */
     struct CUgraphNode_st **capture_nodes;
     size_t capture_node_count;
-    bool shared;
 };
 
 struct CUmod_st {
@@ -118,10 +119,12 @@ struct CUfunc_st {
     struct sg_handle handle;
     CUmodule module;
     char *name;
-    bool length_is_param;
+    bool length_is_param, is_idle; /* idle: of length 0, whatever it is given */
     uint32_t partners;
     uint64_t length_ns, group_key;
     int attribute[32];
+    unsigned block[3]; /* set by cuFuncSetBlockShape */
+    uint64_t param;    /* set by cuParamSet* */
     struct CUfunc_st *next;
     struct CUkern_st *kernel;
 };
@@ -164,9 +167,21 @@ CUresult sg_not_ready(void);
 /* The current context, or an error. */
 CUresult sg_current(CUcontext *context);
 /* Whether the context can still be worked with: destroyed, or its device lost. */
-CUresult sg_usable(CUcontext context);
+CUresult sg_why_unusable(CUcontext context);
+static inline CUresult sg_usable(CUcontext context) {
+    bool fine = LIKELY(sg_is(context, SG_CONTEXT_HANDLE)) && !sg_client.forked &&
+                !atomic_load_explicit(&context->gone, memory_order_relaxed) &&
+                !atomic_load_explicit(&sg_client.map.control->fault[context->device].lost, memory_order_relaxed);
+    return LIKELY(fine) ? CUDA_SUCCESS : sg_why_unusable(context);
+}
 /* A stream argument: 0, the two named defaults, or a handle. */
-CUresult sg_stream(CUstream given, CUstream *stream);
+CUresult sg_default_stream_of(CUstream given, CUstream *stream);
+static inline CUresult sg_stream(CUstream given, CUstream *stream) {
+    if (UNLIKELY((uintptr_t)given <= 2))
+        return sg_default_stream_of(given, stream);
+    *stream = given;
+    return LIKELY(sg_is(given, SG_STREAM_HANDLE)) ? sg_usable(given->context) : CUDA_ERROR_INVALID_HANDLE;
+}
 
 /* ---- work */
 
@@ -178,12 +193,14 @@ CUresult sg_wait_stream(CUstream stream);
 CUresult sg_synchronize_context(CUcontext context);
 /* A capture forbids: waiting for its streams, and calls that could break any capture of this process. */
 CUresult sg_may_wait_for(CUstream stream);
+CUresult sg_may_use(CUstream stream);
 CUresult sg_check_unsafe_call(void);
 /* The current context for a call that a capture may forbid. */
 CUresult sg_begin_unsafe(CUcontext *context);
 CUresult sg_load_module(CUmodule *module, const void *image, CUcontext context);
 void sg_leave_capture(CUstream stream);
 void sg_forget_blocks(CUcontext context);
+void sg_send_managed_out(CUcontext context, uint64_t bytes);
 CUfunction sg_function_of_kernel(void *kernel, CUcontext context);
 CUresult sg_wait_context(CUcontext context);
 CUresult sg_add_context(CUcontext context);

@@ -148,7 +148,7 @@ CUresult cuStreamWaitEvent(CUstream given, CUevent event, unsigned flags) {
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~1u)
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags & 1u || (!sg_is_capturing(stream) && !event->capture))
+    if (flags & 1u || (!sg_is_capturing(stream) && !event->capture_id))
         return sg_submit(stream, &(struct sg_work){.type = SG_NODE_EVENT_WAIT, .event = event});
     return sg_capture_wait(stream, event);
 }

@@ -24,7 +24,7 @@ static void stretch(uint64_t limit_ns) {
         __builtin_ia32_pause();
 }
 
-static uint64_t length_of(const struct sg_kernel_work *kernel) {
+uint64_t sg_kernel_length(const struct sg_kernel_work *kernel) {
     uint64_t length = kernel->function->length_ns;
     if (!kernel->function->length_is_param)
         return length;
@@ -56,41 +56,39 @@ __attribute__((constructor)) static void read_stretch(void) {
 }
 
 static CUresult launch_slowly(CUstream stream, struct sg_kernel_work *kernel) {
-    kernel->length_ns = length_of(kernel);
+    kernel->length_ns = sg_kernel_length(kernel);
     return sg_submit(stream, &(struct sg_work){.type = SG_NODE_KERNEL, .kernel = *kernel});
 }
 
-static inline bool is_shape(const unsigned side[3]) {
-    return side[0] && side[1] && side[2];
+static inline bool is_shape(unsigned x, unsigned y, unsigned z) {
+    return x && y && z;
 }
 
-static CUresult launch(CUstream given, struct sg_kernel_work *kernel) {
+/* A kernel of length 0 on a stream that does not capture: nothing is to be done. */
+static inline bool is_idle(const struct CUfunc_st *function, CUstream stream) {
+    return function->is_idle && !sg_is_capturing(stream) && !stretches &&
+           !atomic_load_explicit(&stream->context->captures, memory_order_relaxed);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream given, void **params,
+                        void **extra) {
     CUstream stream;
     NEED_INIT();
     CUresult result = sg_stream(given, &stream);
     if (UNLIKELY(result != CUDA_SUCCESS))
         return result;
-    if (UNLIKELY(sg_is(kernel->function, SG_KERNEL_HANDLE)))
-        kernel->function = sg_function_of_kernel(kernel->function, stream->context);
-    if (UNLIKELY(!sg_is(kernel->function, SG_FUNCTION_HANDLE)))
+    if (UNLIKELY(sg_is(function, SG_KERNEL_HANDLE)))
+        function = sg_function_of_kernel(function, stream->context);
+    if (UNLIKELY(!sg_is(function, SG_FUNCTION_HANDLE)))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (UNLIKELY(!is_shape(kernel->grid) || !is_shape(kernel->block) ||
-                 (uint64_t)kernel->block[0] * kernel->block[1] * kernel->block[2] > 1024))
+    if (UNLIKELY(!is_shape(grid_x, grid_y, grid_z) || !is_shape(block_x, block_y, block_z) ||
+                 (uint64_t)block_x * block_y * block_z > 1024 || (params && extra)))
         return CUDA_ERROR_INVALID_VALUE;
-    const struct CUfunc_st *function = kernel->function;
-    bool idle = function->length_ns == 0 && !function->length_is_param && !function->partners;
-    bool plain = !sg_is_capturing(stream) && !stretches &&
-                 !atomic_load_explicit(&stream->context->captures, memory_order_relaxed);
-    if (LIKELY(idle && plain)) {
+    if (LIKELY(is_idle(function, stream))) {
         sg_thread.zero_launches++;
         return CUDA_SUCCESS;
     }
-    return launch_slowly(stream, kernel);
-}
-
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **params,
-                        void **extra) {
     struct sg_kernel_work kernel = {
         .function = function,
         .grid = {grid_x, grid_y, grid_z},
@@ -99,7 +97,5 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
         .params = params,
         .extra = extra,
     };
-    if (UNLIKELY(params && extra))
-        return CUDA_ERROR_INVALID_VALUE;
-    return launch(stream, &kernel);
+    return launch_slowly(stream, &kernel);
 }

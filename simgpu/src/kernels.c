@@ -67,8 +67,8 @@ void sg_describe_function(struct CUfunc_st *function) {
     function->partners = cut_partners(name);
     function->group_key = hash(hash(0xCBF29CE484222325ull, name), group ? group : "") | 1;
     function->length_ns = sg_client.settings.kernel_ns;
-    if (find_in_table(function->name, &function->length_ns) || find_in_name(name, &function->length_ns))
-        return;
+    bool known = find_in_table(function->name, &function->length_ns) || find_in_name(name, &function->length_ns);
     size_t length = strlen(name), suffix = strlen("_param");
-    function->length_is_param = length > suffix && strcmp(name + length - suffix, "_param") == 0;
+    function->length_is_param = !known && length > suffix && strcmp(name + length - suffix, "_param") == 0;
+    function->is_idle = function->length_ns == 0 && !function->length_is_param && !function->partners;
 }

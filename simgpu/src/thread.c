@@ -13,7 +13,7 @@ CUresult sg_current(CUcontext *context) {
     return sg_usable(*context);
 }
 
-CUresult sg_usable(CUcontext context) {
+CUresult sg_why_unusable(CUcontext context) {
     if (UNLIKELY(sg_client.forked))
         return CUDA_ERROR_NOT_INITIALIZED;
     if (UNLIKELY(!sg_is(context, SG_CONTEXT_HANDLE)))
@@ -42,11 +42,7 @@ static CUstream own_stream(CUcontext context) {
     return made;
 }
 
-CUresult sg_stream(CUstream given, CUstream *stream) {
-    if ((uintptr_t)given > 2) {
-        *stream = given;
-        return LIKELY(sg_is(given, SG_STREAM_HANDLE)) ? sg_usable(given->context) : CUDA_ERROR_INVALID_HANDLE;
-    }
+CUresult sg_default_stream_of(CUstream given, CUstream *stream) {
     CUcontext context;
     CUresult result = sg_current(&context);
     if (UNLIKELY(result != CUDA_SUCCESS))

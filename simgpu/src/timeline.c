@@ -66,6 +66,10 @@ static struct sg_op *ready_op(const struct sg_state *state, uint32_t context, ui
     return op && passes_barrier(state, context, op) ? op : NULL;
 }
 
+bool sg_is_ready(const struct sg_state *state, uint32_t context, uint32_t channel) {
+    return ready_op(state, context, channel) != NULL;
+}
+
 static bool takes_device(const struct sg_op *op) {
     return op->kind == SG_KERNEL || op->kind == SG_TOGETHER || op->kind == SG_FETCH;
 }

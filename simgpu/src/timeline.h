@@ -21,6 +21,9 @@ static inline bool sg_in_use(const struct sg_core *core, uint32_t context) {
 /* The next used context after `context` (start with -1), or -1. */
 int sg_next_used(const struct sg_core *core, int context);
 
+/* The operation at the head of the queue may run now: its time has come and no barrier holds it. */
+bool sg_is_ready(const struct sg_state *state, uint32_t context, uint32_t channel);
+
 struct sg_op *sg_head_op(const struct sg_state *state, uint32_t context, uint32_t channel);
 
 #endif

@@ -86,9 +86,11 @@ def routed_subnets(table: str) -> set[int]:
     return {address[1] - FIRST_SUBNET for address in destinations if address[0] == 10}
 
 
-def remove_bridge(run: Run) -> None:
-    if succeeds("ip", "link", "show", bridge_name(run)):
-        run_command("ip", "link", "delete", bridge_name(run))
+def remove_links(run: Run) -> None:
+    """The bridge, and the cables' ends on it: a dead node's network namespace may take a while to let go of its own."""
+    for link in Path("/sys/class/net").glob(f"{bridge_name(run)}*"):
+        if not succeeds("ip", "link", "delete", link.name) and link.exists():
+            raise BrokenError(f"the link {link.name} cannot be removed", f"ip link delete {link.name}")
 
 
 def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, nodes: int) -> None:

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import kubernetes.client
 
 from contract import names
 from contract.device_id import decode
+from deviceplugin.kubelet_api import podresources
+from deviceplugin.kubelet_api.rpc import ask, dial
 from deviceplugin.lifetime import Assignment
 from deviceplugin.pod_resources import PodResources
 from tests.cluster import pins
@@ -37,12 +40,15 @@ class NodePlugin:
     node: Node
     process: Process
     simgpu_file: Path
-    worker_marker: str
 
     def start(self, *, slots: int = 40) -> None:
         """Returns when the API server says so many slots."""
         self.process.start()
         self.wait_for_slots(slots)
+
+    def restart(self) -> None:
+        """After a kill: what the kubelet does with a container, without its back-off."""
+        self.process.start()
 
     def wait_for_slots(self, slots: int, *, seconds: float = 30.0) -> None:
         """Until the Node says so many."""
@@ -51,6 +57,25 @@ class NodePlugin:
     def slots(self) -> int:
         """What the API server says can be allocated."""
         return int(self.core.read_node(self.node.name).status.allocatable.get(names.RESOURCE, "0"))
+
+    def wait_until_whole(self, slots: int, *, seconds: float = 60.0) -> None:
+        """Until kubelet and plugin know each other, and the API server says so many slots."""
+
+        def is_whole() -> bool:
+            try:
+                return self.known_to_kubelet() == slots == self.slots()
+            except grpc.RpcError:
+                return False
+
+        wait_until(is_whole, what=f"the kubelet gives out {slots} slots", seconds=seconds, needs=(self.process,))
+
+    def known_to_kubelet(self) -> int:
+        """How many healthy slots the kubelet has of us; raises `grpc.RpcError` while there is no kubelet."""
+        kind = podresources.AllocatableResourcesResponse
+        request = podresources.AllocatableResourcesRequest()
+        with dial(str(self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock"))) as channel:
+            answer = ask(channel, "/v1.PodResourcesLister/GetAllocatableResources", request, kind, seconds=5)
+        return sum(len(each.device_ids) for each in answer.devices if each.resource_name == names.RESOURCE)
 
     @property
     def core(self) -> kubernetes.client.CoreV1Api:
@@ -103,8 +128,10 @@ def build_stand_in(folder: Path) -> Path:
 
 
 @contextmanager
-def node_plugin(node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB") -> Iterator[NodePlugin]:
-    """A plugin that is ready to start; ended, with its pods' folders, when the test is over."""
+def node_plugin(
+    node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB", odd: str = ""
+) -> Iterator[NodePlugin]:
+    """A plugin that is ready to start, `odd` as `serve_odd` says; ended when the test is over."""
     simgpu_file = folder / "gpus"
     environment = {
         "LD_LIBRARY_PATH": str(SIMGPU),
@@ -114,14 +141,15 @@ def node_plugin(node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB"
     }
     command = [
         *("env", *(f"{name}={value}" for name, value in environment.items())),
-        *(sys.executable, "-m", "deviceplugin", "serve", f"--node-name={node.name}"),
+        *(sys.executable, "-m", *(("tests.deviceplugin.serve_odd", odd) if odd else ("deviceplugin",)), "serve"),
+        f"--node-name={node.name}",
         *(f"--hook-file={build_stand_in(folder)}", f"--kubeconfig={node.plane.kubeconfig}", "--metrics-port=0"),
         *("--rescan-seconds=5", "--check-seconds=0.5", "--quiet-seconds=2", "--release-seconds=5"),
         *flags,
     ]
     process = node.sandbox.process(f"{node.name}-device-plugin", command)
     try:
-        yield NodePlugin(node, process, simgpu_file, str(simgpu_file))
+        yield NodePlugin(node, process, simgpu_file)
     finally:
         process.stop()
 

@@ -1,8 +1,7 @@
 """The node kept in order: folders, specs, and what the cluster is told."""
 
-import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -97,10 +96,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(settings: Settings) -> Iterator[Desk]:
+def desk(settings: Settings) -> Desk:
     files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=True)
     files.prepare()
-    yield Desk(files, Board(View(INVENTORY)), FakeBooks(), FakeCluster())
+    return Desk(files, Board(View(INVENTORY)), FakeBooks(), FakeCluster())
 
 
 def made(*device_ids: str, at: float = 0.0) -> Allocation:
@@ -206,7 +205,7 @@ def test_what_a_killed_plugin_left_half_made_goes(desk: Desk) -> None:
     desk.files.prepare()
 
     assert (folders(desk), specs(desk)) == ([], [".others"])
-    assert sorted(os.listdir(layout.hook_folder)) == ["ld.so.preload", "libnvshare.so"]
+    assert sorted(path.name for path in layout.hook_folder.iterdir()) == ["ld.so.preload", "libnvshare.so"]
 
 
 def test_a_node_without_a_hook_is_refused_with_the_flag_that_names_one(settings: Settings) -> None:

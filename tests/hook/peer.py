@@ -82,7 +82,7 @@ class Connection:
         self.inbox: deque[Line] = deque()
         self._rest = b""
 
-    def say(self, verb: str, *descriptors: int, **words: object) -> None:
+    def say(self, verb: str, /, *descriptors: int, **words: object) -> None:
         raw = encode(Line(verb, {key: str(value) for key, value in words.items()}))
         if descriptors:
             socket.send_fds(self.socket, [raw], descriptors)
@@ -102,10 +102,10 @@ class Connection:
             self.inbox.extend(map(decode, lines))
         return self.inbox.popleft()
 
-    def hear(self, verb: str, *, within: float = PATIENCE, **words: str) -> Line:
-        """The next line; `using` is passed over unless it is asked for."""
+    def hear(self, verb: str, *, within: float = PATIENCE, passing: tuple[str, ...] = ("using",), **words: str) -> Line:
+        """The next line; those in `passing` are passed over."""
         line = self.next(within=within)
-        while line is not None and line.verb == "using" != verb:
+        while line is not None and line.verb in passing and line.verb != verb:
             line = self.next(within=within)
         if line is None or line.verb != verb or not words.items() <= line.words.items():
             raise Unheard(f"expected {verb} {words}, heard {line}")

@@ -1,0 +1,64 @@
+"""On a real node: kubelet, containerd, scheduler and controllers are real, the GPUs are made of software."""
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.errors import MissingError
+from tests.cluster.fixtures import unavailable
+from tests.cluster.node import Node, cluster
+from tests.deviceplugin import scenarios
+from tests.deviceplugin.on_node import NodePlugin, Pods, node_plugin
+
+pytestmark = [pytest.mark.node, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def own_node() -> Iterator[Node]:
+    """A node that may be shot at: not the one that all rooms share."""
+    try:
+        with cluster() as made:
+            yield made.nodes[0]
+    except MissingError as error:
+        unavailable(error)
+
+
+@pytest.fixture(scope="module")
+def plugin(own_node: Node) -> Iterator[NodePlugin]:
+    with tempfile.TemporaryDirectory(prefix="dp-") as folder, node_plugin(own_node, Path(folder), odd="shuffled") as it:
+        it.start()
+        yield it
+
+
+@pytest.fixture
+def pods(plugin: NodePlugin) -> Iterator[Pods]:
+    pods = Pods(plugin, plugin.node.plane.create_namespace(f"t-{secrets.token_hex(4)}"))
+    yield pods
+    pods.delete_all()
+
+
+def test_pods_are_spread_over_the_gpus(plugin: NodePlugin, pods: Pods) -> None:
+    assert scenarios.spread(plugin, pods, 20) == [5, 5, 5, 5]
+
+
+def test_several_vgpus_are_several_gpus(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.distinct(plugin, pods, 2)
+
+
+def test_no_slot_is_lost_when_pods_come_and_go(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.churn(plugin, pods, 20)
+
+
+def test_a_killed_plugin_is_back(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.under_fire(plugin, pods, scenarios.kill_worker(plugin), 3)
+
+
+def test_a_killed_kubelet_knows_the_plugin_again(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.under_fire(plugin, pods, scenarios.kill_kubelet(plugin), 1)
+
+
+def test_a_deployment_that_finds_no_room_does_not_make_pods_without_end(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.crowd(plugin, pods, 10)
