@@ -8,6 +8,8 @@ import yaml
 
 from contract import names, paths
 from tests.cluster.processes import wait_until
+from tests.demo.cluster import read_bars
+from tests.demo.drawing import overlap_seconds
 from tests.install.conftest import OPTED_IN
 from tests.install.house import GPUS, MANIFESTS, SYSTEM, House, Wish, pod
 
@@ -83,26 +85,9 @@ def test_a_gang_and_a_per_device_pod_run_side_by_side_and_never_two_at_once(hous
     for wanted in (gang, each, *singles):
         house.wait_phase(team, wanted["metadata"]["name"], ("Succeeded",), seconds=120)
 
-    ours = {wanted["metadata"]["name"] for wanted in (gang, each, *singles)}
-    record = house.record()
-    ran = [
-        interval for card in record.cards for interval in record.intervals(card.index) if interval.owner.label in ours
-    ]
-    assert {interval.owner.label for interval in ran} == ours
-    assert overlaps(ran) == 0.0
-
-
-def overlaps(intervals) -> float:
-    """Seconds in which two pods executed on one GPU at once."""
-    total = 0.0
-    for gpu in {interval.owner.device for interval in intervals}:
-        own = sorted((one for one in intervals if one.owner.device == gpu), key=lambda one: one.start)
-        latest = own[0]
-        for one in own[1:]:
-            if one.owner.label != latest.owner.label:
-                total += max(0.0, latest.end - one.start)
-            latest = max(latest, one, key=lambda interval: interval.end)
-    return total
+    bars = read_bars(house, [wanted["metadata"]["name"] for wanted in (gang, each, *singles)])
+    assert {bar.who for bar in bars} == {wanted["metadata"]["name"] for wanted in (gang, each, *singles)}
+    assert overlap_seconds(bars) == 0.0
 
 
 def test_the_scheduler_knows_pods_by_name(house: House, team: str) -> None:
