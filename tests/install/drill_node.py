@@ -99,13 +99,14 @@ def restart_the_api_server(house: House, _: str, times: int) -> str:
 
 
 def kill_the_daemons(house: House, _: str, times: int) -> str:
-    """kill -9 of scheduler and device plugin, as a crash would."""
+    """Scheduler and device plugin are gone without a farewell: no grace, SIGKILL."""
+    names = ",".join(component.partition("/")[2] for component in COMPONENTS[1:])
     for _ in range(times):
-        for component in COMPONENTS[1:]:
-            with contextlib.suppress(Exception):  # the exec ends with the process it kills
-                house.kubectl("-n", SYSTEM, "exec", component, "--", "python3", "-c", "import os; os.kill(-1, 9)")
-            house.kubectl("-n", SYSTEM, "delete", "pods", "-l", f"app.kubernetes.io/name={component.partition('/')[2]}",
-                          "--grace-period=0", "--force")  # fmt: skip
+        house.kubectl(
+            *("-n", SYSTEM, "delete", "pods", "-l", f"app.kubernetes.io/name in ({names})"),
+            "--grace-period=0",
+            "--force",
+        )
         house.wait_ready()
     return f"{times} times"
 
