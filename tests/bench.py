@@ -36,7 +36,8 @@ class Row:
     def line(self) -> str:
         sign = ">=" if self.more_is_better else "<="
         limit = "" if self.limit is None else f"{sign} {self.limit:g}"
-        return f"{self.what:<58} {self.value:>10.4g} {self.unit:<8} {limit:>10} {self.verdict:>8}  {self.against} {self.note}".rstrip()
+        figure = f"{self.what:<58} {self.value:>10.4g} {self.unit:<8} {limit:>10} {self.verdict:>8}"
+        return f"{figure}  {self.against} {self.note}".rstrip()
 
 
 def modules_named(prefix: str, room: str | None) -> Iterator[str]:

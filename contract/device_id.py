@@ -1,0 +1,49 @@
+"""The device id that the kubelet knows: `<GPU-UUID>__<ordinal>`.
+
+Unique a node, at most 63 characters, and never equal to an id of NVIDIA's plugin (a bare UUID, or `UUID::n`).
+May import the contract's errors only.
+"""
+
+import re
+from dataclasses import dataclass
+
+from contract.errors import BadDeviceId
+
+SEPARATOR = "__"
+LONGEST = 63
+_UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z]+(-[0-9A-Za-z]+)*")
+_ORDINAL = re.compile(r"0|[1-9][0-9]*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """One vGPU: a place on one physical GPU."""
+
+    uuid: str
+    ordinal: int
+
+    def __str__(self) -> str:
+        return encode(self)
+
+
+def encode(slot: Slot) -> str:
+    """The slot's device id; refuses what `decode` would not read back."""
+    text = f"{slot.uuid}{SEPARATOR}{slot.ordinal}"
+    decode(text)
+    return text
+
+
+def decode(text: str) -> Slot:
+    """The slot that a device id names."""
+    uuid, separator, ordinal = text.rpartition(SEPARATOR)
+    if not separator:
+        raise BadDeviceId(f"{text!r} is not a device id: it must be <GPU-UUID>__<ordinal>, as in GPU-1b2c__0")
+    if len(text) > LONGEST:
+        raise BadDeviceId(f"device id {text!r} has {len(text)} characters, more than {LONGEST}")
+    if not _UUID.fullmatch(uuid):
+        raise BadDeviceId(f"{uuid!r} in device id {text!r} is not a GPU's UUID: it must look like GPU-1b2c-…")
+    if not _ORDINAL.fullmatch(ordinal):
+        raise BadDeviceId(
+            f"{ordinal!r} in device id {text!r} is not an ordinal: it must be 0, 1, 2, … without zeros in front"
+        )
+    return Slot(uuid, int(ordinal))

@@ -1,0 +1,190 @@
+"""What values our labels and annotations may take: one table, read by every room.
+
+An unknown value is an error that lists the allowed ones, never a silent default; so is an unknown `nvshare.com/` key.
+May import the contract's names, quantities and errors only.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from contract import names
+from contract.errors import BadQuantity, BadValue
+from contract.quantity import parse_quantity
+
+
+class Injection(StrEnum):
+    """A namespace's opt-in."""
+
+    ENABLED = "enabled"
+    WARN = "warn"
+
+
+class Mode(StrEnum):
+    """How a container uses its GPUs."""
+
+    SINGLE = "single"
+    GANG = "gang"
+    PER_DEVICE = "per-device"
+
+
+class OnMultiGpu(StrEnum):
+    """What happens to a container that asks for several vGPUs and names no mode."""
+
+    REJECT = "reject"
+    REDUCE = "reduce"
+
+
+class Exemption(StrEnum):
+    """What a namespace may allow its vGPU pods to do."""
+
+    PRIVILEGED = "privileged"
+    HOST_PID = "host-pid"
+    HOST_IPC = "host-ipc"
+    HOST_PATH = "host-path"
+
+
+class AllocationKind(StrEnum):
+    """The memory that the hook gives out."""
+
+    MANAGED = "managed"
+    PLAIN = "plain"
+
+
+class OnLoss(StrEnum):
+    """What a container does when its node's scheduler stays away."""
+
+    WAIT = "wait"
+    RUN = "run"
+
+
+class LogLevel(StrEnum):
+    """How much the hook says."""
+
+    QUIET = "quiet"
+    SUMMARY = "summary"
+    DEBUG = "debug"
+
+
+DEFAULT_WEIGHT = 100
+_DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s)", re.ASCII)
+_WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+_LONGEST_QUANTUM_MS = 3_600_000
+_SHORTEST_QUANTUM_MS = 1
+_LARGEST_WEIGHT = 1000
+_LARGEST_COUNT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One label or annotation: its allowed values in words, and the function that reads them."""
+
+    key: str
+    allowed: str
+    read: Callable[[str], object]
+
+
+def _one_of(kind: type[StrEnum]) -> tuple[str, Callable[[str], StrEnum]]:
+    def read(text: str) -> StrEnum:
+        return kind(text)
+
+    return " or ".join(kind), read
+
+
+def read_quantum_ms(text: str) -> int:
+    """Milliseconds in a duration such as `500ms` or `30s`."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    milliseconds = int(match.group(1)) * (1000 if match.group(2) == "s" else 1)
+    if not _SHORTEST_QUANTUM_MS <= milliseconds <= _LONGEST_QUANTUM_MS:
+        raise ValueError(text)
+    return milliseconds
+
+
+def read_weight(text: str) -> int:
+    """A share of GPU time."""
+    return _whole(text, _LARGEST_WEIGHT)
+
+
+def read_count(text: str) -> int:
+    """A number of vGPUs."""
+    return _whole(text, _LARGEST_COUNT)
+
+
+def _whole(text: str, largest: int) -> int:
+    if not _WHOLE.fullmatch(text) or int(text) > largest:
+        raise ValueError(text)
+    return int(text)
+
+
+def read_memory_bytes(text: str) -> int:
+    """Bytes in a quantity such as `8Gi`; whole and positive."""
+    amount: Fraction = parse_quantity(text)
+    if amount <= 0 or amount.denominator != 1:
+        raise ValueError(text)
+    return int(amount)
+
+
+def read_exemptions(text: str) -> frozenset[Exemption]:
+    """A comma list of exemptions; spaces around an entry do no harm."""
+    return frozenset(Exemption(part.strip()) for part in text.split(","))
+
+
+_MODES = f"{Mode.GANG} or {Mode.PER_DEVICE}"
+
+
+def _read_mode(text: str) -> Mode:
+    mode = Mode(text)
+    if mode is Mode.SINGLE:
+        raise ValueError(text)
+    return mode
+
+
+_MEMORY_FORM = "a positive whole Kubernetes quantity of bytes, such as 8Gi"
+_QUANTUM_FORM = "a duration from 1ms to 3600s, such as 500ms or 30s"
+_WEIGHT_FORM = f"a whole number from 1 to {_LARGEST_WEIGHT}"
+
+NAMESPACE_LABELS: tuple[Word, ...] = (Word(names.INJECTION_LABEL, *_one_of(Injection)),)
+NAMESPACE_ANNOTATIONS: tuple[Word, ...] = (
+    Word(names.MULTI_GPU, _MODES, _read_mode),
+    Word(names.ON_MULTI_GPU, *_one_of(OnMultiGpu)),
+    Word(names.MAX_GPUS, f"a whole number from 1 to {_LARGEST_COUNT}", read_count),
+    Word(names.MAX_MEMORY, _MEMORY_FORM, read_memory_bytes),
+    Word(names.MAX_WEIGHT, _WEIGHT_FORM, read_weight),
+    Word(names.MAX_QUANTUM, _QUANTUM_FORM, read_quantum_ms),
+    Word(names.DEFAULT_MEMORY, _MEMORY_FORM, read_memory_bytes),
+    Word(names.DEFAULT_WEIGHT, _WEIGHT_FORM, read_weight),
+    Word(names.ALLOW, "a comma list of " + ", ".join(Exemption), read_exemptions),
+)
+POD_ANNOTATIONS: tuple[Word, ...] = (
+    Word(names.MULTI_GPU, _MODES, _read_mode),
+    Word(names.MEMORY, _MEMORY_FORM, read_memory_bytes),
+    Word(names.QUANTUM, _QUANTUM_FORM, read_quantum_ms),
+    Word(names.WEIGHT, _WEIGHT_FORM, read_weight),
+    Word(names.ALLOCATION, *_one_of(AllocationKind)),
+)
+WRITTEN_BY_US = (names.INJECTED, names.REDUCED_FROM)
+"""Pod annotations that the webhook writes; a user's own value there is replaced."""
+
+
+def read_word(word: Word, text: str) -> object:
+    """The value that `text` means for `word`."""
+    try:
+        return word.read(text)
+    except (ValueError, BadQuantity):
+        raise BadValue(f"{word.key}: {text[:80]!r} is not allowed; it must be {word.allowed}") from None
+
+
+def read_words(table: tuple[Word, ...], found: Mapping[str, str]) -> dict[str, object]:
+    """Every word of the table that `found` holds, read; keys that are not ours are passed over."""
+    known = {word.key: word for word in table}
+    return {key: read_word(known[key], text) for key, text in found.items() if key in known}
+
+
+def unknown_keys(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str, ...]:
+    """The `nvshare.com/` keys in `found` that the table does not have and the webhook does not write, sorted."""
+    known = {word.key for word in table} | set(WRITTEN_BY_US)
+    return tuple(sorted(key for key in found if key.startswith(names.DOMAIN + "/") and key not in known))

@@ -1,0 +1,73 @@
+r"""A line of `verb key=value …`: what the scheduler's sockets speak, the clients' and the administrator's.
+
+At most 4 KiB with its newline; plain ASCII; a space, `%`, `=` or control character in a value is written `%XX`.
+Keys may come in any order, each once.  May import the contract's errors only.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote_to_bytes
+
+from contract.errors import BadLine
+
+LONGEST = 4096
+"""Bytes, the newline included."""
+_VERB = re.compile(r"[a-z][a-z-]{0,31}")
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_PLAIN = "!\"#$&'()*+,-./:;<>?@[\\]^_`{|}~"
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message: a verb and its words."""
+
+    verb: str
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def encode(line: Line) -> bytes:
+    """The line as it goes over the socket, newline included."""
+    if not _VERB.fullmatch(line.verb):
+        raise BadLine(f"{line.verb!r} is not a verb: lower-case letters and '-', as in want")
+    for key in line.words:
+        if not _KEY.fullmatch(key):
+            raise BadLine(f"{key!r} is not a key: lower-case letters, digits and '_', as in held_ms")
+    words = (f"{key}={quote(value, safe=_PLAIN)}" for key, value in line.words.items())
+    raw = (" ".join((line.verb, *words)) + "\n").encode()
+    if len(raw) > LONGEST:
+        raise BadLine(f"a {line.verb} line of {len(raw)} bytes is longer than {LONGEST}")
+    return raw
+
+
+def decode(raw: bytes) -> Line:
+    """The line in `raw`; its newline may be there or not."""
+    if len(raw) > LONGEST:
+        raise BadLine(f"a line of {len(raw)} bytes is longer than {LONGEST}")
+    try:
+        text = raw.decode("ascii").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise BadLine("a line holds a byte that is not ASCII: write it as %XX") from None
+    verb, *rest = text.split(" ")
+    if not _VERB.fullmatch(verb):
+        raise BadLine(f"{verb[:40]!r} is not a verb: a line is 'verb key=value …'")
+    words: dict[str, str] = {}
+    for part in rest:
+        key, value = _decode_word(part)
+        if key in words:
+            raise BadLine(f"key {key!r} stands twice in a {verb} line")
+        words[key] = value
+    return Line(verb, words)
+
+
+def _decode_word(part: str) -> tuple[str, str]:
+    key, equals, value = part.partition("=")
+    if not equals or not _KEY.fullmatch(key):
+        raise BadLine(f"{part[:40]!r} is not key=value")
+    if "=" in value or _BROKEN_ESCAPE.search(value) or not value.isprintable():
+        raise BadLine(f"the value of {key!r} must be printable, with '=', '%' and spaces written as %XX")
+    try:
+        return key, unquote_to_bytes(value).decode()
+    except UnicodeDecodeError:
+        raise BadLine(f"the value of {key!r} is not UTF-8 once its %XX are read") from None

@@ -1,0 +1,58 @@
+"""Names that Kubernetes and containers see: resource, labels, annotations, environment, volumes, ports.
+
+One constant a word; what values a word may take is in `grammar.py`, where files lie in `paths.py`.
+May import nothing.
+"""
+
+DOMAIN = "nvshare.com"
+RESOURCE = "nvshare.com/gpu"
+"""One unit is one vGPU: one slot on one physical GPU."""
+SLOTS_PER_GPU = 10
+
+SYSTEM_NAMESPACE = "nvshare-system"
+WEBHOOK_PORT = 8443
+METRICS_PORT = 9090
+
+# Labels and annotations on a Namespace.
+INJECTION_LABEL = "nvshare.com/injection"
+ON_MULTI_GPU = "nvshare.com/on-multi-gpu"
+ALLOW = "nvshare.com/allow"
+MAX_GPUS = "nvshare.com/max-gpus"
+MAX_MEMORY = "nvshare.com/max-memory"
+MAX_WEIGHT = "nvshare.com/max-weight"
+MAX_QUANTUM = "nvshare.com/max-quantum"
+DEFAULT_MEMORY = "nvshare.com/default-memory"
+DEFAULT_WEIGHT = "nvshare.com/default-weight"
+
+# Annotations on a Pod; the first one on a Namespace too, as the default of its pods.
+MULTI_GPU = "nvshare.com/multi-gpu"
+MEMORY = "nvshare.com/memory"
+QUANTUM = "nvshare.com/quantum"
+WEIGHT = "nvshare.com/weight"
+ALLOCATION = "nvshare.com/allocation"
+
+# Annotations that only the webhook writes.
+INJECTED = "nvshare.com/injected"
+REDUCED_FROM = "nvshare.com/reduced-from"
+
+# Labels and annotations on a Node.
+NODE_COUNT = "nvshare.com/gpu.count"
+NODE_MODEL = "nvshare.com/gpu.model"
+NODE_MEMORY = "nvshare.com/gpu.memory"
+NODE_COMPUTE = "nvshare.com/gpu.compute"
+NODE_FREE_SLOTS = "nvshare.com/gpu.free-slots"
+
+# The environment of a container.
+ENV_PRELOAD = "LD_PRELOAD"
+ENV_MODE = "NVSHARE_MODE"
+ENV_LOG = "NVSHARE_LOG"
+ENV_ON_LOSS = "NVSHARE_ON_LOSS"
+ENV_SOCKETS = "NVSHARE_SOCKETS"
+ENV_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+
+# Volumes that the webhook adds to a pod.
+HOOK_VOLUME = "nvshare-hook"
+SOCKETS_VOLUME = "nvshare-sockets"
+
+# The vendor and class of our CDI devices: `nvshare.com/vgpu=<allocation key>`.
+CDI_KIND = "nvshare.com/vgpu"

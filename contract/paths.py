@@ -1,0 +1,53 @@
+"""Where files lie, in the container and on the node.
+
+Everything on the node is under `/var/lib`, which survives a reboot: the kubelet does not allocate again after one.
+May import nothing.
+"""
+
+# In the container.
+CONTAINER_HOOK_FOLDER = "/usr/lib/nvshare"
+CONTAINER_HOOK = "/usr/lib/nvshare/libnvshare.so"
+CONTAINER_SOCKETS = "/var/run/nvshare"
+CONTAINER_OWN_SOCKET = "/var/run/nvshare/mine/scheduler.sock"
+CONTAINER_PRELOAD_FILE = "/etc/ld.so.preload"
+
+# On the node.
+NODE_ROOT = "/var/lib/nvshare"
+NODE_HOOK_FOLDER = "/var/lib/nvshare/hook"
+NODE_HOOK = "/var/lib/nvshare/hook/libnvshare.so"
+NODE_PRELOAD_FILE = "/var/lib/nvshare/hook/ld.so.preload"
+NODE_SOCKETS = "/var/lib/nvshare/sockets"
+NODE_ALLOCATIONS = "/var/lib/nvshare/allocations"
+NODE_ADMIN_FOLDER = "/var/run/nvshare-admin"
+NODE_CONTROL_SOCKET = "/var/run/nvshare-admin/control.sock"
+
+# Names within those folders.
+OWN_FOLDER = "mine"
+SOCKET_NAME = "scheduler.sock"
+ALLOCATION_FILE = "allocation.json"
+
+# The kubelet's side.
+KUBELET_PLUGINS = "/var/lib/kubelet/device-plugins"
+KUBELET_SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
+POD_RESOURCES_SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
+CDI_SPECS = "/var/run/cdi"
+
+# Folders that no pod sharing GPUs may reach: each, anything in it, any parent of it (`/run` is `/var/run`).
+GUARDED_FOLDERS = (
+    NODE_ROOT,
+    NODE_ADMIN_FOLDER,
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/run/containerd",
+    "/var/lib/crio",
+    "/var/run/crio",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/run/docker.sock",
+    "/var/run/docker",
+    "/var/run/cri-dockerd.sock",
+    "/var/run/cdi",
+    "/etc/cdi",
+    "/dev",
+)
+UNGUARDED_FOLDERS = ("/dev/shm", "/dev/infiniband")

@@ -1,0 +1,50 @@
+"""What the plugin knows just now, for every thread that asks.
+
+Owns nothing but the newest `View`: writers publish a whole one, readers take a whole one, and whoever follows the list
+of devices is woken when it changes.  May import the view only.
+"""
+
+import threading
+
+from deviceplugin.view import View
+
+
+class Board:
+    """The newest view, and a number that grows when the list of devices must be told again."""
+
+    def __init__(self, view: View | None = None) -> None:
+        self._changed = threading.Condition()
+        self._view = view or View()
+        self._edition = 1
+
+    @property
+    def view(self) -> View:
+        return self._view
+
+    def publish(self, view: View) -> None:
+        """Puts it up; tells it where it differs from the one before."""
+        with self._changed:
+            if view != self._view:
+                self._view = view
+                self._tell()
+
+    def announce_again(self) -> None:
+        """Tells the same list once more: the kubelet writes its checkpoint at each telling."""
+        with self._changed:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._edition += 1
+        self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Lets followers look whether they are still wanted."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for_edition(self, after: int, *, seconds: float) -> tuple[int, View]:
+        """The newest view, as soon as it is newer than edition `after`, somebody wakes us, or the time is over."""
+        with self._changed:
+            if self._edition <= after:
+                self._changed.wait(seconds)
+            return self._edition, self._view

@@ -1,0 +1,97 @@
+"""The plugin's life with the kubelet: when to serve anew and register, and when to leave things alone.
+
+Owns that rule as a pure step from what is seen to what is done.  Break before make: the old server is gone before a
+new one starts, and a socket is registered once.  May import nothing but data types; `living.py` carries it out.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+FIRST_WAIT_SECONDS = 0.1
+LONGEST_WAIT_SECONDS = 10.0
+STREAM_SECONDS = 15.0
+"""How long a kubelet may take from Register's answer to listening; it dials for up to 10 s."""
+STEADY_SECONDS = 30.0
+"""After this long of listening a trouble before is forgotten."""
+
+SocketId = tuple[int, int, int]
+"""Device, inode and time of the kubelet's socket: another one is another kubelet, though the name is the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is seen at one moment."""
+
+    kubelet: SocketId | None
+    own_socket: bool = True
+    """Does our socket's file exist?"""
+    opened: int = 0
+    """Streams that the kubelet opened on this server, ever."""
+    open_now: int = 0
+
+
+class Cause(Enum):
+    """Why a new server is needed."""
+
+    FIRST = "first"
+    KUBELET_RESTARTED = "kubelet-restarted"
+    STREAM_ENDED = "stream-ended"
+    STREAM_NEVER_CAME = "stream-never-came"
+    SOCKET_REMOVED = "socket-removed"
+    REGISTER_FAILED = "register-failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """What is remembered of the present server."""
+
+    registered_with: SocketId | None = None
+    """The kubelet that knows it; None when none does."""
+    registered_at: float = 0.0
+    tried_with: SocketId | None = None
+    """The kubelet that was told last, with whatever success: another one is told at once."""
+    troubles: int = 0
+    """Failures in a row."""
+    not_before: float = 0.0
+    pending: Cause = Cause.FIRST
+    """While not registered: why."""
+
+
+def cause_to_renew(life: Life, seen: Seen, *, now: float) -> Cause | None:
+    """Why a new server is needed now, or None."""
+    if seen.kubelet is None:
+        return None
+    if life.registered_with is None:
+        return life.pending if now >= life.not_before or seen.kubelet != life.tried_with else None
+    return _trouble(life, seen, now)
+
+
+def _trouble(life: Life, seen: Seen, now: float) -> Cause | None:
+    if seen.kubelet != life.registered_with:
+        return Cause.KUBELET_RESTARTED
+    if not seen.own_socket:
+        return Cause.SOCKET_REMOVED
+    if seen.opened and not seen.open_now:
+        return Cause.STREAM_ENDED
+    if not seen.opened and now - life.registered_at > STREAM_SECONDS:
+        return Cause.STREAM_NEVER_CAME
+    return None
+
+
+def lose(life: Life, cause: Cause, *, now: float) -> Life:
+    """The life after the server was broken: the next comes the later, the more troubles there were in a row."""
+    steady = life.registered_with is not None and now - life.registered_at > STEADY_SECONDS
+    fresh = steady or cause in (Cause.FIRST, Cause.KUBELET_RESTARTED)
+    troubles = 0 if fresh else life.troubles + 1
+    wait = min(FIRST_WAIT_SECONDS * 2 ** (troubles - 1), LONGEST_WAIT_SECONDS) if troubles else 0.0
+    return Life(tried_with=life.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
+
+
+def tried(life: Life, kubelet: SocketId) -> Life:
+    """The life while the kubelet is being told."""
+    return replace(life, tried_with=kubelet)
+
+
+def registered(life: Life, kubelet: SocketId, *, now: float) -> Life:
+    """The life after the kubelet said yes."""
+    return replace(life, registered_with=kubelet, registered_at=now)

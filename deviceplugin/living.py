@@ -1,0 +1,115 @@
+"""Carries out `life.py`: looks at the sockets, breaks and makes servers, registers.
+
+Owns the one live server.  Looks at the kubelet's socket by name every few hundredths of a second: a watch on the folder
+would go blind when the folder itself is replaced.  May import `life`, `server`, `service`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from deviceplugin import life as lives
+from deviceplugin.happenings import Lost, Registered, Tell
+from deviceplugin.life import Cause, Life, Seen, SocketId
+from deviceplugin.server import PluginServer, remove_stale_sockets
+from deviceplugin.service import Parts
+
+log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletSide:
+    """Where the kubelet is, and what we are to it."""
+
+    folder: Path
+    socket: Path
+    resource: str
+    register_seconds: float = 12.0
+    """The kubelet dials us for up to 10 s from within the call."""
+
+
+class Living:
+    """Runs until `stop` is set, and leaves no server behind."""
+
+    def __init__(
+        self, side: KubeletSide, parts: Parts, tell: Tell, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._side, self._parts, self._tell, self._clock = side, parts, tell, clock
+        self._life = Life()
+        self._server: PluginServer | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Serves and registers, again and again."""
+        remove_stale_sockets(self._side.folder)
+        try:
+            while not stop.wait(self._step()):
+                pass
+        finally:
+            self._break()
+
+    def _step(self) -> float:
+        now = self._clock()
+        cause = lives.cause_to_renew(self._life, self._look(), now=now)
+        if cause is None:
+            return _LOOK_SECONDS
+        if self._life.registered_with is not None:
+            self._tell(Lost(cause.value))
+            self._life = lives.lose(self._life, cause, now=now)
+            self._break()
+            return 0.0
+        self._make(cause)
+        return 0.0
+
+    def _look(self) -> Seen:
+        server = self._server
+        if server is None:
+            return Seen(kubelet=identity(self._side.socket))
+        streams = server.streams
+        return Seen(
+            kubelet=identity(self._side.socket),
+            own_socket=server.path.exists(),
+            opened=streams.opened,
+            open_now=streams.open_now,
+        )
+
+    def _make(self, cause: Cause) -> None:
+        """A new server, registered with the kubelet that was there before: one that restarts meanwhile is noticed."""
+        kubelet = identity(self._side.socket)
+        if kubelet is None:
+            return
+        self._life = lives.tried(self._life, kubelet)
+        self._server = PluginServer(self._side.folder, self._parts)
+        try:
+            self._server.start()
+            self._server.register(self._side.socket, self._side.resource, seconds=self._side.register_seconds)
+        except (grpc.RpcError, OSError, RuntimeError) as error:
+            self._failed(error)
+        else:
+            self._life = lives.registered(self._life, kubelet, now=self._clock())
+            self._tell(Registered(cause.value, self._server.path.name))
+
+    def _failed(self, error: Exception) -> None:
+        said = error.details() if isinstance(error, grpc.Call) else str(error)
+        self._break()
+        self._life = lives.lose(self._life, Cause.REGISTER_FAILED, now=self._clock())
+        log.warning("the kubelet did not take the registration: %s", said)
+
+    def _break(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+
+def identity(path: Path) -> SocketId | None:
+    """Which socket lies there now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_mtime_ns)

@@ -1,0 +1,96 @@
+"""What the scheduler says of each GPU's load, kept in memory by a thread of its own.
+
+Owns how old load may be.  The kubelet's calls only read the memory: a scheduler that hangs or is gone costs them
+nothing.  May import `contract`, `scoring`, `placement`.
+"""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from contract.errors import ContractError
+from contract.load import QUERY, Load, decode_load
+from deviceplugin.placement import Policy, Strategy
+from deviceplugin.scoring import Weights, penalties
+
+log = logging.getLogger(__name__)
+_TIMEOUT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """An answer of the scheduler's, and when its figures were true (monotonic seconds)."""
+
+    load: Load
+    true_at: float
+
+
+class LoadMemory:
+    """The newest answer."""
+
+    def __init__(self, *, fresh_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._fresh_seconds, self._clock = fresh_seconds, clock
+        self._newest: Remembered | None = None
+        self._answered_at: float | None = None
+
+    def remember(self, load: Load) -> None:
+        """Keeps an answer that has just come."""
+        now = self._clock()
+        self._newest = Remembered(load, now - load.age_ms / 1000)
+        self._answered_at = now
+
+    def fresh(self) -> Load | None:
+        """The newest answer, unless it is too old to be believed."""
+        newest = self._newest
+        if newest is None or self._clock() - newest.true_at > self._fresh_seconds:
+            return None
+        return newest.load
+
+    def scheduler_answers(self) -> bool:
+        """Did the scheduler answer lately?"""
+        return self._answered_at is not None and self._clock() - self._answered_at <= self._fresh_seconds
+
+    def drained(self) -> frozenset[str]:
+        """GPUs that an operator wants no new work on, as last heard; a scheduler that is gone changes nothing."""
+        newest = self._newest
+        return frozenset(gpu.uuid for gpu in newest.load.gpus if gpu.drained) if newest else frozenset()
+
+
+def policy_now(memory: LoadMemory, strategy: Strategy, weights: Weights | None) -> Policy:
+    """By load where it is wanted and fresh, else by count."""
+    load = memory.fresh() if weights else None
+    if load is None or weights is None:
+        return Policy(strategy=strategy)
+    return Policy(strategy=strategy, penalty=penalties(load.gpus, weights), taken_weight=weights.taken)
+
+
+def ask_for_load(control_socket: Path) -> Load:
+    """One query; raises OSError or `ContractError`."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_TIMEOUT_SECONDS)
+        connection.connect(str(control_socket))
+        connection.sendall(QUERY)
+        with connection.makefile("rb") as lines:
+            return decode_load(lines)
+
+
+def keep_load(control_socket: Path, memory: LoadMemory, on_news: Callable[[], None], stop: threading.Event) -> None:
+    """Asks once a second until `stop`; says once when the scheduler falls silent, and once when it is back."""
+    answered = True
+    while not stop.is_set():
+        try:
+            memory.remember(ask_for_load(control_socket))
+        except (OSError, ContractError) as error:
+            if answered:
+                log.info("the scheduler does not tell load (%s): GPUs are chosen by count", error)
+            answered = False
+        else:
+            if not answered:
+                log.info("the scheduler tells load again")
+            answered = True
+        on_news()
+        stop.wait(1.0)

@@ -1,0 +1,191 @@
+"""Our files on the node: the hook, one folder an allocation, one CDI spec an allocation.
+
+Owns how they are written: whole or not at all, by rename, so that nobody ever reads half a file and running containers
+keep the file that they have mapped.  Decides nothing.  May import `contract`, `allocation`, `cdi`, `layout`, `errors`.
+"""
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from contract import paths
+from deviceplugin import allocation as allocations
+from deviceplugin import cdi
+from deviceplugin.allocation import Allocation
+from deviceplugin.errors import NodeNotReady
+from deviceplugin.layout import Layout
+
+_PRELOAD_LINE = paths.CONTAINER_HOOK + "\n"
+_PARTIAL = "."
+"""Names of what is not ready yet begin with it; readers of our folders pass over such names."""
+
+
+@dataclass(slots=True)
+class NodeFiles:
+    """The files of one node; calls from several threads do no harm."""
+
+    layout: Layout
+    hook_source: Path
+    """The hook as it came with us, to be put on the node."""
+    uses_cdi: bool
+    _lock: threading.Lock
+
+    def __init__(self, layout: Layout, *, hook_source: Path, uses_cdi: bool) -> None:
+        self.layout, self.hook_source, self.uses_cdi = layout, hook_source, uses_cdi
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Makes the folders, and puts the hook in its place."""
+        with self._lock:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        try:
+            self.layout.allocations.mkdir(parents=True, exist_ok=True)
+            self.layout.own_folder_target.mkdir(parents=True, exist_ok=True)
+            if self.uses_cdi:
+                self.layout.cdi.mkdir(parents=True, exist_ok=True)
+            self._put_hook()
+            self._clean_partial()
+        except OSError as error:
+            raise NodeNotReady(
+                f"{self.layout.root} cannot be prepared: {error}. Mount it writable into the plugin."
+            ) from error
+
+    def _put_hook(self) -> None:
+        """The hook first, then the file that names it: the other way round every program would complain."""
+        if not self.hook_source.is_file() and not self.layout.hook.is_file():
+            raise NodeNotReady(
+                f"there is no hook at {self.hook_source}, nor at {self.layout.hook} from before."
+                " Give --hook-file the path of libnvshare.so."
+            )
+        self.layout.hook_folder.mkdir(parents=True, exist_ok=True)
+        if self.hook_source.is_file():
+            _write_if_other(self.layout.hook, self.hook_source.read_bytes(), mode=0o755)
+        _write_if_other(self.layout.preload_file, _PRELOAD_LINE.encode())
+
+    def _clean_partial(self) -> None:
+        """What a killed plugin left half made; ours are made under the lock."""
+        folders = [self.layout.allocations, self.layout.hook_folder]
+        found = [path for folder in folders for path in folder.glob(f"{_PARTIAL}*")]
+        found += self.layout.allocations.glob(f"*/{_PARTIAL}*")
+        found += self._specs(f"{_PARTIAL}{cdi.file_name('*')}*")
+        for path in found:
+            _remove(path)
+
+    def hook_is_in_place(self) -> bool:
+        """Both halves: the library, and the file that names it to the loader."""
+        return self.layout.hook.is_file() and self.layout.preload_file.is_file()
+
+    def write(self, allocation: Allocation) -> None:
+        """Makes the allocation's folder and spec, or brings them up to date."""
+        with self._lock:
+            self._write_record(allocation)
+            if self.uses_cdi:
+                text = cdi.render_spec(cdi.build_spec(allocation, self.layout))
+                _write(self.layout.cdi / cdi.file_name(allocation.key), text.encode())
+
+    def _write_record(self, allocation: Allocation) -> None:
+        record = allocations.render(allocation).encode()
+        folder = self.layout.allocation(allocation.key)
+        if folder.is_dir():
+            _write(folder / paths.ALLOCATION_FILE, record)
+            return
+        partial = folder.with_name(f"{_PARTIAL}{allocation.key}.{os.getpid()}")
+        partial.mkdir(mode=0o755)
+        (partial / paths.ALLOCATION_FILE).write_bytes(record)
+        partial.rename(folder)
+
+    def is_whole(self, allocation: Allocation) -> bool:
+        """Is everything of the allocation where its container will look for it?"""
+        spec = self.layout.cdi / cdi.file_name(allocation.key)
+        return self._read(self.layout.allocation(allocation.key)) is not None and (not self.uses_cdi or spec.is_file())
+
+    def read_all(self) -> list[Allocation]:
+        """Every allocation that has a folder; one whose record is not whole is passed over."""
+        found = (self._read(folder) for folder in self._folders())
+        return [allocation for allocation in found if allocation is not None]
+
+    def read(self, key: str) -> Allocation | None:
+        """One allocation, where it has a folder and a whole record."""
+        return self._read(self.layout.allocation(key))
+
+    def broken_keys(self) -> list[str]:
+        """Folders whose record is missing or not whole."""
+        return [folder.name for folder in self._folders() if self._read(folder) is None]
+
+    def remove(self, allocation: Allocation) -> bool:
+        """Takes away the folder and the spec, unless the slots were allocated again meanwhile."""
+        with self._lock:
+            if self.read(allocation.key) != allocation:
+                return False
+            self._remove_key(allocation.key)
+            return True
+
+    def remove_broken(self, key: str) -> None:
+        """Takes away a folder that tells nothing."""
+        with self._lock:
+            if self.read(key) is None:
+                self._remove_key(key)
+
+    def _remove_key(self, key: str) -> None:
+        """The folder goes in one step: nobody sees it half empty."""
+        gone = self.layout.allocations / f"{_PARTIAL}{key}.gone"
+        _remove(self.layout.cdi / cdi.file_name(key))
+        with contextlib.suppress(FileNotFoundError):
+            self.layout.allocation(key).rename(gone)
+        _remove(gone)
+
+    def remove_strays(self, keys: set[str]) -> None:
+        """Takes away CDI specs of ours that belong to none of these allocations."""
+        wanted = {cdi.file_name(key) for key in keys}
+        with self._lock:
+            for path in self._specs(cdi.file_name("*")):
+                if path.name not in wanted and not self.layout.allocation(_key_in(path)).is_dir():
+                    _remove(path)
+
+    def _specs(self, pattern: str) -> list[Path]:
+        return list(self.layout.cdi.glob(pattern)) if self.uses_cdi else []
+
+    def _folders(self) -> Iterator[Path]:
+        for path in sorted(self.layout.allocations.iterdir()):
+            if path.is_dir() and not path.name.startswith(_PARTIAL):
+                yield path
+
+    def _read(self, folder: Path) -> Allocation | None:
+        try:
+            found = allocations.parse((folder / paths.ALLOCATION_FILE).read_text())
+        except (OSError, UnicodeDecodeError):
+            return None
+        return found if found is not None and found.key == folder.name else None
+
+
+def _key_in(spec: Path) -> str:
+    return spec.stem.rpartition("_")[2]
+
+
+def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
+    partial = path.with_name(f"{_PARTIAL}{path.name}.{os.getpid()}.{threading.get_ident()}")
+    partial.write_bytes(content)
+    partial.chmod(mode)
+    partial.rename(path)
+
+
+def _write_if_other(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Leaves an equal file alone, so that running containers go on sharing its pages with new ones."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.read_bytes() == content:
+            return
+    _write(path, content, mode)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

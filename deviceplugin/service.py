@@ -1,0 +1,225 @@
+"""The five calls of the kubelet, each a translation: message in, one call of a core, message out.
+
+Owns two rules.  GetPreferredAllocation never raises (the kubelet would reject the pod), and nothing here waits for the
+network: the kubelet admits no other pod of the node meanwhile.  May import the room's cores, `board`, `node_files`.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn, Protocol
+
+import grpc
+
+from contract.reasons import ReasonCode, Refusal
+from deviceplugin import cdi, placement
+from deviceplugin.allocation import Allocation, allocate
+from deviceplugin.board import Board
+from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
+from deviceplugin.happenings import Allocated, CallRefused, CallTook, Tell
+from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
+from deviceplugin.kubelet_api.rpc import Call, serve_calls
+from deviceplugin.node_files import NodeFiles
+from deviceplugin.view import View
+
+log = logging.getLogger(__name__)
+OPTIONS = messages.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
+_LOOK_SECONDS = 5.0
+"""How long a stream sleeps when nothing changes and nobody wakes it."""
+
+
+class StartCheck(Protocol):
+    """What is looked at before a container starts."""
+
+    def check(self, allocation: Allocation) -> None:
+        """Raises `NodeNotReady` where the container would not find what it needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the calls work with."""
+
+    board: Board
+    files: NodeFiles
+    tell: Tell
+    start_check: StartCheck
+    policy: Callable[[], placement.Policy]
+    """Reads memory only: what the background found out last."""
+    most_per_container: int = 0
+    """0: no limit."""
+    clock: Callable[[], float] = time.time
+
+
+@dataclass(slots=True)
+class Streams:
+    """Tells the plugin's life whether the kubelet listens."""
+
+    opened: int = 0
+    open_now: int = 0
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set by ourselves before we end the streams: an end without it is the kubelet's doing."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Counts one stream while it lives."""
+        with self._lock:
+            self.opened, self.open_now = self.opened + 1, self.open_now + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.open_now -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call that may be refused: its name, the slots it is about, the reason when the node is to blame."""
+
+    call: str
+    size: int
+    when_broken: ReasonCode
+
+
+class DevicePlugin:
+    """One server's calls; a new one is made for each registration."""
+
+    def __init__(self, parts: Parts, streams: Streams) -> None:
+        self._parts = parts
+        self._streams = streams
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server needs."""
+        calls: dict[str, Call] = {
+            "GetDevicePluginOptions": lambda _request, _context: OPTIONS,
+            "ListAndWatch": self.list_and_watch,
+            "GetPreferredAllocation": self.prefer,
+            "Allocate": self.allocate,
+            "PreStartContainer": self.check_start,
+        }
+        return serve_calls(DEVICE_PLUGIN, calls)
+
+    def list_and_watch(
+        self, _request: messages.Empty, context: grpc.ServicerContext
+    ) -> Iterator[messages.ListAndWatchResponse]:
+        """The list now, and again whenever it changes."""
+        board, edition = self._parts.board, 0
+        context.add_callback(board.wake)
+        with self._streams.one():
+            while context.is_active() and not self._streams.stopping.is_set():
+                newest, view = board.wait_for_edition(edition, seconds=_LOOK_SECONDS)
+                if newest > edition:
+                    edition = newest
+                    yield list_devices(view)
+
+    def prefer(
+        self, request: messages.PreferredAllocationRequest, _context: grpc.ServicerContext
+    ) -> messages.PreferredAllocationResponse:
+        """Never raises."""
+        began = time.perf_counter()
+        answer = prefer(request, self._parts.board.view, self._parts.policy)
+        self._parts.tell(CallTook("GetPreferredAllocation", time.perf_counter() - began))
+        return answer
+
+    def allocate(self, request: messages.AllocateRequest, context: grpc.ServicerContext) -> messages.AllocateResponse:
+        """Writes each container's allocation and says what it gets, or refuses with the reason."""
+        sizes = [len(each.devices_ids) for each in request.container_requests]
+        with self._answering(_Asked("Allocate", max(sizes, default=0), ALLOCATION_FAILED), context):
+            answers = [self._allocate_one(tuple(each.devices_ids)) for each in request.container_requests]
+        return messages.AllocateResponse(container_responses=answers)
+
+    def check_start(
+        self, request: messages.PreStartContainerRequest, context: grpc.ServicerContext
+    ) -> messages.PreStartContainerResponse:
+        """Makes anew what is missing, or refuses: the kubelet tries again later."""
+        with self._answering(_Asked("PreStartContainer", len(request.devices_ids), NODE_NOT_READY), context):
+            self._check_start(tuple(request.devices_ids))
+        return messages.PreStartContainerResponse()
+
+    @contextlib.contextmanager
+    def _answering(self, asked: _Asked, context: grpc.ServicerContext) -> Iterator[None]:
+        """Takes the time, and turns our errors into the kubelet's."""
+        began = time.perf_counter()
+        try:
+            yield
+        except Refused as refused:
+            self._refuse(asked, refused.refusal, context)
+        except (NodeNotReady, OSError) as error:
+            remedy = "See the plugin's log and the node's disk; the kubelet tries again."
+            self._refuse(asked, Refusal(asked.when_broken, f"The node is not ready: {error}", remedy), context)
+        finally:
+            self._parts.tell(CallTook(asked.call, time.perf_counter() - began))
+
+    def _allocate_one(self, device_ids: tuple[str, ...]) -> messages.ContainerAllocateResponse:
+        parts = self._parts
+        allocation = allocate(device_ids, parts.board.view.inventory, most=parts.most_per_container, now=parts.clock())
+        parts.files.write(allocation)
+        parts.tell(Allocated(allocation))
+        return answer_for(allocation, parts.files)
+
+    def _check_start(self, device_ids: tuple[str, ...]) -> None:
+        """The record that Allocate wrote, or one made anew; then whatever else a container needs."""
+        parts = self._parts
+        wanted = allocate(device_ids, parts.board.view.inventory, most=0, now=parts.clock())
+        allocation = parts.files.read(wanted.key) or wanted
+        if not parts.files.is_whole(allocation):
+            log.warning("allocation %s was not whole on the node: made anew", allocation.key)
+            parts.files.write(allocation)
+        parts.start_check.check(allocation)
+
+    def _refuse(self, asked: _Asked, refusal: Refusal, context: grpc.ServicerContext) -> NoReturn:
+        self._parts.tell(CallRefused(refusal, asked.size))
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
+        raise AssertionError("abort raises")
+
+
+def list_devices(view: View) -> messages.ListAndWatchResponse:
+    """The whole list.
+
+    No topology: with it the kubelet takes a container's slots from one NUMA node before it asks us, and that may be
+    one GPU.  Closeness is the placement's own tie-breaker instead.
+    """
+    devices = (
+        messages.Device(ID=device_id, health=HEALTHY if healthy else UNHEALTHY) for device_id, healthy in view.devices()
+    )
+    return messages.ListAndWatchResponse(devices=devices)
+
+
+def prefer(
+    request: messages.PreferredAllocationRequest, view: View, policy: Callable[[], placement.Policy]
+) -> messages.PreferredAllocationResponse:
+    """An answer for each container; an empty one, which leaves the choice to the kubelet, where ours failed."""
+    answer = messages.PreferredAllocationResponse()
+    for each in request.container_requests:
+        answer.container_responses.add(deviceIDs=_prefer_one(each, view, policy))
+    return answer
+
+
+def _prefer_one(
+    each: messages.ContainerPreferredAllocationRequest, view: View, policy: Callable[[], placement.Policy]
+) -> tuple[str, ...]:
+    asked = placement.Request(
+        available=tuple(each.available_deviceIDs), must=tuple(each.must_include_deviceIDs), size=each.allocation_size
+    )
+    try:
+        return placement.prefer(asked, view.inventory, policy())
+    except Exception:  # the kubelet rejects the pod when this call raises: any mistake of ours must not
+        log.exception("placement failed; the kubelet chooses by itself")
+        return ()
+
+
+def answer_for(allocation: Allocation, files: NodeFiles) -> messages.ContainerAllocateResponse:
+    """What the kubelet passes to the runtime."""
+    if files.uses_cdi:
+        return messages.ContainerAllocateResponse(
+            cdi_devices=[messages.CDIDevice(name=cdi.device_name(allocation.key))]
+        )
+    edits = cdi.edits_of(allocation, files.layout)
+    mounts = [
+        messages.Mount(container_path=bind.container, host_path=str(bind.host), read_only=bind.read_only)
+        for bind in edits.binds
+    ]
+    return messages.ContainerAllocateResponse(envs=dict(edits.env), mounts=mounts)

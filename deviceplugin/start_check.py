@@ -1,0 +1,56 @@
+"""What is looked at before a container starts: the hook, and the scheduler's answer.
+
+Owns which lack stops a container and which only warns.  Without the hook it would run unscheduled beside others, so it
+must not start; without the scheduler its hook waits by itself, so it may.  May import `node_files`, `allocation`.
+"""
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deviceplugin.allocation import Allocation
+from deviceplugin.happenings import Tell, Unanswered
+from deviceplugin.node_files import NodeFiles
+
+log = logging.getLogger(__name__)
+_WAIT_SECONDS = 1.0
+"""For a scheduler that is there to open the new allocation's socket; the kubelet gives the call 30 s."""
+_STEP_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCheck:
+    """Looks at this node."""
+
+    files: NodeFiles
+    scheduler_answers: Callable[[], bool]
+    tell: Tell
+
+    def check(self, allocation: Allocation) -> None:
+        """Raises `NodeNotReady` where the hook is missing and cannot be put back."""
+        if not self.files.hook_is_in_place():
+            log.warning("the hook is gone from %s: put there again", self.files.layout.hook_folder)
+            self.files.prepare()
+        if not self._is_answered(allocation):
+            self.tell(Unanswered(allocation))
+
+    def _is_answered(self, allocation: Allocation) -> bool:
+        """Waits only for a scheduler that has answered lately."""
+        until = time.monotonic() + (_WAIT_SECONDS if self.scheduler_answers() else 0.0)
+        while not _connects(str(self.files.layout.socket(allocation.key))):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_STEP_SECONDS)
+        return True
+
+
+def _connects(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_STEP_SECONDS)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,133 @@
+"""Follows the GPUs: scans, asks whether they answer, hears XIDs, and publishes inventory and health.
+
+Owns the one thread that speaks to NVML.  A GPU that was seen once and is gone keeps its slots, unhealthy: the pods that
+hold them are still there.  May import `nvml`'s Protocol, `inventory`, `health`, `board`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from deviceplugin import health
+from deviceplugin.board import Board
+from deviceplugin.errors import GpuGone, NvmlUnavailable
+from deviceplugin.happenings import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
+from deviceplugin.health import GpuHealth
+from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.nvml import GpuLibrary, Xid
+from deviceplugin.settings import Times
+from deviceplugin.view import View
+from deviceplugin.xids import meaning_of
+
+log = logging.getLogger(__name__)
+_PIECE_SECONDS = 0.5
+"""How long we are deaf to `stop`."""
+
+
+class Watch:
+    """What is known of the GPUs, brought up to date by `run` in a thread."""
+
+    def __init__(self, library: GpuLibrary, board: Board, rules: Rules, times: Times, tell: Tell) -> None:
+        self._library, self._board, self._rules, self._times, self._tell = library, board, rules, times, tell
+        self._clock: Callable[[], float] = time.monotonic
+        self._gpus: dict[str, Gpu] = {}
+        self._healths: dict[str, GpuHealth] = {}
+        self._foreign: Mapping[str, str] = {}
+        self._drained: frozenset[str] = frozenset()
+        self._told_refused: dict[str, str] = {}
+        self._told_unhealthy: dict[str, str] = {}
+        self._publishing = threading.Lock()
+
+    def scan(self) -> Inventory:
+        """Looks for all GPUs; raises `NvmlUnavailable`."""
+        self._gpus.update({gpu.uuid: gpu for gpu in self._library.rescan()})
+        self._publish()
+        return self._board.view.inventory
+
+    def tell_foreign(self, foreign: Mapping[str, str]) -> None:
+        """GPUs that another plugin gives out on this node, each with its resource."""
+        if foreign != self._foreign:
+            self._foreign = foreign
+            self._publish()
+
+    def tell_drained(self, drained: frozenset[str]) -> None:
+        """GPUs that an operator wants no new work on."""
+        if drained != self._drained:
+            self._drained = drained
+            self._publish()
+
+    def run(self, stop: threading.Event) -> None:
+        """Checks and hears until `stop`."""
+        next_scan = self._clock() + self._times.rescan
+        while not stop.is_set():
+            self._hear(stop, until=self._clock() + self._times.check)
+            answered = self._check_all()
+            if self._clock() >= next_scan or not answered:
+                self._scan_again()
+                next_scan = self._clock() + self._times.rescan
+        self._library.close()
+
+    def _hear(self, stop: threading.Event, *, until: float) -> None:
+        while not stop.is_set() and (left := until - self._clock()) > 0:
+            began = self._clock()
+            piece = min(left, _PIECE_SECONDS)
+            xid = self._library.wait_for_xid(piece)
+            if xid is not None:
+                self._raise(xid)
+            elif self._clock() - began < piece / 2:
+                stop.wait(piece)  # a library without events answers at once
+
+    def _raise(self, xid: Xid) -> None:
+        meaning, text = meaning_of(xid.number)
+        log.warning("XID %d on %s (%s): %s", xid.number, xid.uuid or "an unknown GPU", text, meaning.value)
+        if xid.uuid in self._gpus:
+            was = self._healths.get(xid.uuid, health.WELL)
+            quiet = self._times.quiet
+            self._healths[xid.uuid] = health.raise_xid(was, xid.number, now=self._clock(), quiet_seconds=quiet)
+            self._publish()
+
+    def _check_all(self) -> bool:
+        """Asks every GPU; False where one does not answer, which only a scan can find again."""
+        answered = [self._check(uuid) for uuid in self._gpus]
+        self._publish()
+        return all(answered)
+
+    def _check(self, uuid: str) -> bool:
+        was, now, quiet = self._healths.get(uuid, health.WELL), self._clock(), self._times.quiet
+        try:
+            self._library.check(uuid)
+        except GpuGone as error:
+            log.debug("%s", error)
+            self._healths[uuid] = health.lose(was, now=now, quiet_seconds=quiet)
+            return False
+        self._healths[uuid] = health.answer(was, now=now, quiet_seconds=quiet)
+        return True
+
+    def _scan_again(self) -> None:
+        try:
+            self.scan()
+        except NvmlUnavailable as error:
+            log.warning("%s", error)
+
+    def _publish(self) -> None:
+        with self._publishing:
+            inventory = take_stock(self._gpus.values(), self._rules, self._foreign)
+            troubled = health.unhealthy(self._healths)
+            troubled |= {uuid: "an operator has drained it" for uuid in self._drained - troubled.keys()}
+            shared = {each.gpu.uuid for each in inventory.shared}
+            self._board.publish(View(inventory, frozenset(troubled.keys() & shared)))
+            self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
+
+    def _tell_changes(self, troubled: dict[str, str], inventory: Inventory) -> None:
+        """Says each change once."""
+        for uuid, refusal in inventory.refused.items():
+            if self._told_refused.get(uuid) != refusal.code:
+                self._tell(GpuRefused(uuid, refusal))
+        for uuid, why in troubled.items():
+            if self._told_unhealthy.get(uuid) != why:
+                self._tell(GpuUnhealthy(uuid, why))
+        for uuid in self._told_unhealthy.keys() - troubled.keys():
+            self._tell(GpuRecovered(uuid))
+        self._told_refused = {uuid: refusal.code for uuid, refusal in inventory.refused.items()}
+        self._told_unhealthy = troubled

@@ -1,0 +1,39 @@
+"""`nvshare-schedulerd`: reads the settings, starts a part, and says in one sentence why it cannot.
+
+May import this room's shells.
+"""
+
+import logging
+import os
+import sys
+
+from schedulerd.errors import SchedulerError
+from schedulerd.settings import build_parser, read_settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until told to stop; the exit code is for the shell."""
+    flags = build_parser().parse_args(arguments)
+    try:
+        settings = read_settings(flags, os.environ)
+        logging.basicConfig(
+            level=settings.log_level.upper(),
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+            stream=sys.stderr,
+        )
+        if flags.part == "observe":
+            from schedulerd.observer import observe
+
+            return observe(settings)
+        from schedulerd.daemon import run_turns
+
+        return run_turns(settings, sys.argv[1:] if arguments is None else arguments)
+    except SchedulerError as error:
+        print(f"nvshare-schedulerd: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

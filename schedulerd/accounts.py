@@ -1,0 +1,118 @@
+"""What a container has had of a GPU, and how busy a GPU is: sums, a histogram, a sliding window.
+
+Owns the meaning of every figure that metrics and load report.  May import nothing of ours.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
+
+Seconds = float
+
+WAIT_BOUNDS: tuple[Seconds, ...] = (0.001, 0.01, 0.1, 1.0, 5.0, 30.0, 120.0)
+"""Upper bounds of the histogram of waits; one more bucket for the rest."""
+_WINDOW: Seconds = 10.0
+_SAMPLE_EVERY: Seconds = 0.25
+_BURST_MEMORY = 0.3
+"""How much the last burst counts in the expectation."""
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """One container on one GPU."""
+
+    virtual: Seconds = 0.0
+    """GPU time had, divided by weight."""
+    burst: Seconds = 0.0
+    """How long it is expected to be busy before it falls idle; 0 for an unknown one, which is then tried soon."""
+    burst_so_far: Seconds = 0.0
+    held: Seconds = 0.0
+    waited: Seconds = 0.0
+    waits: list[int] = field(default_factory=lambda: [0] * (len(WAIT_BOUNDS) + 1))
+    turns: int = 0
+    yields: int = 0
+    overdue: int = 0
+    using: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of each process: pageable and unpageable bytes, as it last said."""
+    pageable: int = 0
+    unpageable: int = 0
+    reserved: int = 0
+    """Bytes it was promised."""
+    needed: int = 0
+    """What is counted on the GPU for it: bytes in all, contexts included."""
+    pinned: int = 0
+    """The part of it that cannot be paged out."""
+
+    @property
+    def expected_burst(self) -> Seconds:
+        """What was learned, or what this one has taken already."""
+        return max(self.burst, self.burst_so_far)
+
+    def count_wait(self, seconds: Seconds) -> None:
+        """A turn began after so long a wait."""
+        self.turns += 1
+        self.waited += seconds
+        self.waits[bisect_left(WAIT_BOUNDS, seconds)] += 1
+
+    def count_turn(self, seconds: Seconds, *, idle: bool) -> None:
+        """A turn has ended; a burst ends only when the container fell idle."""
+        self.burst_so_far += seconds
+        if idle:
+            self.burst += _BURST_MEMORY * (self.burst_so_far - self.burst)
+            self.burst_so_far = 0.0
+
+    def set_using(self, process: int, pageable: int, unpageable: int) -> None:
+        """A process said what it has."""
+        before = self.using.get(process, (0, 0))
+        self.using[process] = (pageable, unpageable)
+        self.pageable += pageable - before[0]
+        self.unpageable += unpageable - before[1]
+
+    def forget(self, process: int) -> None:
+        """A process has gone, and its memory with it."""
+        pageable, unpageable = self.using.pop(process, (0, 0))
+        self.pageable -= pageable
+        self.unpageable -= unpageable
+
+    @property
+    def allocated(self) -> int:
+        return max(self.pageable + self.unpageable, self.reserved)
+
+
+@dataclass(slots=True, eq=False)
+class BusyTime:
+    """How long somebody has held a GPU: in all, and lately."""
+
+    total: Seconds = 0.0
+    sampled_at: Seconds = float("-inf")
+    samples: deque[tuple[Seconds, Seconds]] = field(default_factory=deque)
+
+    def add(self, seconds: Seconds, *, now: Seconds) -> None:
+        """Somebody has held it for the `seconds` up to now."""
+        self.total += seconds
+        if now - self.sampled_at >= _SAMPLE_EVERY:
+            self._sample(seconds, now)
+
+    def _sample(self, seconds: Seconds, now: Seconds) -> None:
+        """Keep how much it was when this began, so that idle time before is seen as such, and how much it is."""
+        self.sampled_at = now
+        self.samples += ((now - seconds, self.total - seconds), (now, self.total))
+        while len(self.samples) > 2 and self.samples[1][0] < now - _WINDOW:
+            self.samples.popleft()
+
+    def lately(self, *, now: Seconds) -> float:
+        """The share of the last ten seconds in which somebody held it; `add` has been told of all up to now."""
+        return min(1.0, max(0.0, (self.total - self._total_at(now - _WINDOW)) / _WINDOW))
+
+    def _total_at(self, when: Seconds) -> Seconds:
+        before: tuple[Seconds, Seconds] | None = None
+        for at, total in self.samples:
+            if at > when:
+                return total if before is None else _between(before, (at, total), when)
+            before = (at, total)
+        return self.total
+
+
+def _between(before: tuple[Seconds, Seconds], after: tuple[Seconds, Seconds], when: Seconds) -> Seconds:
+    part = (when - before[0]) / (after[0] - before[0])
+    return before[1] + part * (after[1] - before[1])

@@ -1,0 +1,273 @@
+"""The conversations: bytes of connections in, orders for the shell out; everything between is decided here.
+
+The rule it owns: what a connection may say when (`hello` first, once, in time), and that whatever it says, the answer
+is a sentence and the others notice nothing.  Does no I/O: the clock and what the cluster knows arrive as arguments.
+May import the cores of this room and the contract only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from contract import wire as numbers
+from contract.grammar import Mode
+from contract.line import LONGEST, Line
+from schedulerd import messages, wire
+from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, TooMany
+from schedulerd.model import Container, Order, Tell
+from schedulerd.policies import FOREVER, Seconds
+from schedulerd.turns import Turns
+
+
+class Hangup(NamedTuple):
+    """Close a connection once what was written to it has gone out."""
+
+    client: int
+
+
+class Admit(NamedTuple):
+    """A process was let in: its container's gate and ledger go with the welcome."""
+
+    client: int
+    welcome: messages.Welcome
+
+
+class Ask(NamedTuple):
+    """The container behind a connection must be looked up: call `Desk.identified` with the answer."""
+
+    client: int
+    hello: messages.Hello
+
+
+USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
+DeskOrder = Order | Hangup | Admit | Ask
+
+
+class Registry(Protocol):
+    """Where containers are known from: the cluster, or what the client says of itself."""
+
+    def find(self, client: int, hello: messages.Hello) -> Container | None:
+        """The container, or None when the answer comes later; may refuse."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One connection."""
+
+    client: int
+    buffer: bytes = b""
+    hello: messages.Hello | None = None
+    welcomed: bool = False
+    errors: int = 0
+    closing: bool = False
+
+
+class Desk:
+    """All conversations and the core behind them."""
+
+    def __init__(self, turns: Turns, registry: Registry) -> None:
+        self.turns = turns
+        self.registry = registry
+        self.conversations: dict[int, Conversation] = {}
+        self.between: Callable[[], None] = lambda: None
+        """Called after each line of several; the shell carries out what was decided up to there."""
+        self.refusals: dict[str, int] = {}
+        self._orders: list[DeskOrder] = []
+        self._strangers: dict[int, Seconds] = {}
+        """Who has not said hello, and since when; in the order they came."""
+        self._handlers: dict[type, Callable[..., None]] = {
+            messages.Want: self._want,
+            messages.Done: self._done,
+            messages.Using: self._using,
+            messages.Reserve: self._reserve,
+        }
+
+    def take_orders(self) -> Sequence[DeskOrder]:
+        """What the shell is to do; in this order."""
+        if not self._orders:
+            return self.turns.take_orders()
+        self._collect()
+        orders, self._orders = self._orders, []
+        return orders
+
+    def _collect(self) -> None:
+        self._orders.extend(self.turns.take_orders())
+
+    # ------------------------------------------------------------------ connections
+
+    def connected(self, client: int, now: Seconds) -> None:
+        """A connection was accepted."""
+        self.conversations[client] = Conversation(client)
+        self._strangers[client] = now
+        if len(self.conversations) > numbers.MOST_CONNECTIONS:
+            self._refuse(self.conversations[client], TooMany("there is no room for another connection"), "")
+
+    def gone(self, client: int, now: Seconds) -> None:
+        """A connection has ended, or its process has died."""
+        self._strangers.pop(client, None)
+        if self.conversations.pop(client, None) is not None:
+            self.turns.leave(client, now)
+
+    def next_stranger_alarm(self) -> Seconds:
+        """When the one that has been silent longest must be hung up on."""
+        for since in self._strangers.values():
+            return since + numbers.HELLO_SECONDS
+        return FOREVER
+
+    def hang_up_on_silent(self, now: Seconds) -> None:
+        """Hang up on those that have not said hello in time."""
+        while self.next_stranger_alarm() <= now:
+            client = next(iter(self._strangers))
+            del self._strangers[client]
+            self._refuse(self.conversations[client], NoHello(f"no hello within {numbers.HELLO_SECONDS} s"), "")
+
+    def received(self, client: int, data: bytes, now: Seconds) -> None:
+        """Bytes have come from a connection."""
+        one = self.conversations.get(client)
+        if one is None or one.closing:
+            return
+        *lines, one.buffer = (one.buffer + data if one.buffer else data).split(b"\n")
+        if len(lines) == 1:
+            self._line(one, lines[0], now)
+            lines.clear()
+        for place, line in enumerate(lines):
+            if place:
+                self.between()  # a grant goes out before the next line is looked at
+            self._line(one, line, now)
+            if one.closing:
+                return
+        if len(one.buffer) >= LONGEST:
+            self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
+
+    def _line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
+        verb = ""
+        try:
+            usual = wire.read_usual(raw) if one.welcomed else None
+            if usual is not None:
+                verb = USUAL_VERBS[type(usual)]
+                self._handlers[type(usual)](one.client, usual, now)
+                return
+            if len(raw) >= LONGEST:
+                raise TooLong(f"a line of {len(raw) + 1} bytes")
+            line = wire.split(raw)
+            verb = line.verb
+            if one.welcomed:
+                message = wire.read(line)
+                wire.remember(raw, message)
+                self._dispatch(one, message, now)
+            else:
+                self._greet(one, line, now)
+        except Refused as error:
+            self._refuse(one, error, verb)
+
+    def _dispatch(self, one: Conversation, message: messages.Request, now: Seconds) -> None:
+        if type(message) is messages.Hello:
+            raise HelloAgain("hello was said already")
+        self._handlers[type(message)](one.client, message, now)
+
+    def _refuse(self, one: Conversation, error: Refused, verb: str) -> None:
+        self._collect()
+        self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+        one.errors += 1
+        self._orders.append(Tell((one.client,), messages.Complaint(error.code, str(error), verb)))
+        if error.closes or one.errors >= numbers.MOST_ERRORS:
+            one.closing = True
+            one.buffer = b""
+            self._orders.append(Hangup(one.client))
+
+    # ------------------------------------------------------------------ hello
+
+    def _greet(self, one: Conversation, line: Line, now: Seconds) -> None:
+        if line.verb != "hello":
+            raise NoHello("say hello first")
+        if one.hello is not None:
+            raise HelloAgain("hello was said already; the welcome is on its way")
+        message = wire.read(line)
+        assert isinstance(message, messages.Hello)
+        container = self.registry.find(one.client, message)
+        if container is None:
+            one.hello = message
+            self._strangers.pop(one.client, None)
+            self._collect()
+            self._orders.append(Ask(one.client, message))
+        else:
+            self._admit(one, message, container, now)
+
+    def identified(self, client: int, container: Container, now: Seconds) -> None:
+        """What the cluster knows of a container has come, or the wait for it is over."""
+        one = self.conversations.get(client)
+        if one is None or one.closing or one.welcomed or one.hello is None:
+            return
+        try:
+            self._admit(one, one.hello, container, now)
+        except Refused as error:
+            one.hello = None
+            self._refuse(one, error, "hello")
+
+    def turned_away(self, client: int, error: Refused) -> None:
+        """Whom the lookup did not confirm."""
+        one = self.conversations.get(client)
+        if one is not None and not one.closing:
+            one.hello = None
+            self._refuse(one, error, "hello")
+
+    def _admit(self, one: Conversation, hello: messages.Hello, container: Container, now: Seconds) -> None:
+        tenant = self.turns.tenants.get(container.key)
+        facts = container if tenant is None else tenant.facts
+        foreign = [gpu for gpu in hello.gpus if gpu not in facts.gpus]
+        if foreign:
+            raise NotYours(f"{foreign[0]} was not given to this container; it has {', '.join(facts.gpus)}")
+        slot = self.turns.join(one.client, container)
+        self._strangers.pop(one.client, None)
+        one.hello, one.welcomed = hello, True
+        self._collect()
+        self._orders.append(Admit(one.client, self._welcome(one.client, facts, slot)))
+        for held, alone in ((hello.holding, True), (hello.beside, False)):
+            mine = tuple(each for each in held if each.gpu in facts.gpus)
+            self.turns.announce(one.client, mine, now, alone=alone)
+
+    def _welcome(self, client: int, facts: Container, slot: int) -> messages.Welcome:
+        rules = self.turns.rules
+        return messages.Welcome(
+            client=client,
+            epoch=self.turns.grants.epoch,
+            container=facts.key,
+            mode=facts.mode,
+            gpus=facts.gpus,
+            slot=slot,
+            memory=facts.memory,
+            allocation=facts.allocation,
+            on_loss=facts.on_loss,
+            announce_ms=round(rules.announce * 1000),
+            grace_ms=round(rules.grace * 1000),
+            flight_ms=numbers.FLIGHT_MS,
+        )
+
+    # ------------------------------------------------------------------ verbs
+
+    def _want(self, client: int, message: messages.Want, now: Seconds) -> None:
+        self.turns.want(client, message.gpus, now)
+
+    def _done(self, client: int, message: messages.Done, now: Seconds) -> None:
+        self.turns.done(client, message, now)
+
+    def _using(self, client: int, message: messages.Using, now: Seconds) -> None:
+        self.turns.using(client, message, now)
+
+    def _reserve(self, client: int, message: messages.Reserve, now: Seconds) -> None:
+        self.turns.reserve(client, message, now)
+
+
+def believed(hello: messages.Hello) -> Container:
+    """The container that a stand-alone client says it is."""
+    usual = Container(key=hello.container or f"pid-{hello.pid}", gpus=hello.gpus)
+    return replace(
+        usual,
+        mode=hello.mode or (Mode.SINGLE if len(hello.gpus) == 1 else Mode.PER_DEVICE),
+        weight=hello.weight or usual.weight,
+        priority=hello.priority or usual.priority,
+        quantum=None if hello.quantum_ms is None else hello.quantum_ms / 1000,
+        memory=hello.memory,
+        allocation=hello.allocation or usual.allocation,
+        on_loss=hello.on_loss or usual.on_loss,
+    )

@@ -1,0 +1,71 @@
+"""The shared memory of a container: its gate, which the daemon writes, and its ledger, which its processes write.
+
+Owns the files' lives and the order of a change: the word first, then the wake-up of those that sleep on it.
+Layouts are the contract's.  May import the contract and the standard library.
+"""
+
+import ctypes
+import fcntl
+import mmap
+import os
+import platform
+import struct
+
+from contract import shared_memory as layout
+
+_SEAL_FUTURE_WRITE = 0x0010
+_FUTEX_WAKE = 1
+_EVERYBODY = 0x7FFFFFFF
+_FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+
+
+class SharedMemory:
+    """A container's gate and ledger, open as long as a process of it is connected."""
+
+    def __init__(self, container: str, gpus: tuple[str, ...]) -> None:
+        self._places = {uuid: layout.gate_word(index) for index, uuid in enumerate(gpus)}
+        self._gpus = len(gpus)
+        self.gate = _create(f"nvshare-gate:{container}", layout.gate_size(len(gpus)))
+        self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
+        struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
+        self._words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in self._places.items()}
+        self._addresses = {uuid: ctypes.c_void_p(ctypes.addressof(word)) for uuid, word in self._words.items()}
+        # The one writable map exists by now; every later one is refused.
+        _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
+        self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)))
+        self._ledger_map = mmap.mmap(self.ledger, layout.ledger_size(len(gpus)))
+        struct.pack_into("=8sII", self._ledger_map, 0, layout.LEDGER_MAGIC, len(gpus), layout.LEDGER_SLOTS)
+        _seal(self.ledger, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+
+    def set_word(self, gpu: str, value: int) -> None:
+        """Open the gate of a GPU for a turn, or close it with 0; wakes who sleeps on it."""
+        self._words[gpu].value = value
+        _syscall(_FUTEX, self._addresses[gpu], _FUTEX_WAKE, _EVERYBODY)
+
+    def own_slot(self, slot: int, owner: int) -> None:
+        """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""
+        size = layout.ledger_slot_size(self._gpus)
+        at = layout.ledger_slot(self._gpus, slot)
+        self._ledger_map[at : at + size] = struct.pack("=Q", owner).ljust(size, b"\0")
+
+    def close(self) -> None:
+        """Shut every gate, and let go of the files; processes keep their own maps."""
+        for gpu in self._words:
+            self.set_word(gpu, 0)
+        self._words.clear()
+        self._gate_map.close()
+        self._ledger_map.close()
+        os.close(self.gate)
+        os.close(self.ledger)
+
+
+def _create(name: str, size: int) -> int:
+    descriptor = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _seal(descriptor: int, seals: int) -> None:
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)

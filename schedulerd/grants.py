@@ -1,0 +1,324 @@
+"""Who gets a GPU next, and when its holder is asked to yield.
+
+The rule it owns: a wish starts when all its GPUs are open to it, or not at all.  A first-ranked wish that needs several
+GPUs, or a whole one that several share, gets a claim on them: those in its way yield at one moment, until when others
+may use what is free.  Claims are taken on all GPUs or none, so they never wait for each other.
+May import the model and the pure functions of this room only.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from schedulerd import memory
+from schedulerd.messages import Grant, Wanted, Yield
+from schedulerd.model import Gpu, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.policies import FOREVER, Seconds
+
+
+class Grants:
+    """The GPUs and what is decided on them; gives its orders into `orders`."""
+
+    def __init__(self, rules: Rules, *, epoch: str) -> None:
+        self.rules = rules
+        self.epoch = epoch
+        self.gpus: dict[str, Gpu] = {}
+        self.turns: dict[str, Turn] = {}
+        """Those that go on, by name."""
+        self.orders: list[Order] = []
+        self.soonest: Seconds = FOREVER
+        """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
+        self._counter = 0
+
+    # ------------------------------------------------------------------ what is due
+
+    def settle(self, gpus: Iterable[Gpu], now: Seconds) -> None:
+        """Grant what can be granted on these GPUs, and see to it that holders in the way know."""
+        touched = [*gpus]
+        for gpu in touched:  # grows while a gang's grant touches further ones
+            if gpu.queue.arrivals:
+                for other in self._fill(gpu, now):
+                    if other not in touched:
+                        touched.append(other)
+        for gpu in touched:
+            self._mind(gpu, now)
+
+    def wake(self, now: Seconds) -> None:
+        """Do what has become due by now."""
+        for gpu in [one for one in self.gpus.values() if one.alarm <= now]:
+            gpu.alarm = FOREVER
+            self.settle((gpu,), now)
+        self.soonest = min((gpu.alarm for gpu in self.gpus.values()), default=FOREVER)
+
+    def ring(self, gpu: Gpu, when: Seconds) -> None:
+        """Look at a GPU again then, or earlier."""
+        if when < gpu.alarm:
+            gpu.alarm = when
+        if when < self.soonest:
+            self.soonest = when
+
+    def wait(self, wish: Wish, now: Seconds) -> None:
+        """A wish joins the lines of its GPUs."""
+        for gpu in wish.gpus:
+            wish.tenant.wishes[gpu.uuid] = wish
+            gpu.queue.add(wish)
+        if not (len(wish.gpus) == 1 and self._changes_nothing(wish, wish.gpus[0])):
+            self.settle(wish.gpus, now)
+
+    def _changes_nothing(self, wish: Wish, gpu: Gpu) -> bool:
+        """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
+        if gpu.queue.together or not gpu.holders or gpu.holders[0].beside:
+            return False
+        return gpu.claim is None and gpu.queue.top() is not wish
+
+    # ------------------------------------------------------------------ granting
+
+    def _fill(self, gpu: Gpu, now: Seconds) -> Sequence[Gpu]:
+        """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
+        touched: list[Gpu] = []
+        while gpu.queue.arrivals:
+            if gpu.holders and not gpu.holders[0].beside:
+                if gpu.queue.together and (top := gpu.queue.top()) is not None:
+                    self._claim(top, now)
+                break
+            wish = self._next(gpu, now)
+            if wish is None:
+                break
+            self._grant(wish, now)
+            if wish.together:
+                touched.extend(wish.gpus)
+        return touched
+
+    def _next(self, gpu: Gpu, now: Seconds) -> Wish | None:
+        """The first in the GPU's line that can start; the very first gets a claim when it cannot."""
+        top = gpu.queue.top()
+        if top is None or gpu.paused is not None or now < gpu.closed_until:
+            return None
+        if self._can_start(top, now):
+            return top
+        self._claim(top, now)
+        if len(gpu.queue) == 1:
+            return None
+        return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
+
+    def _can_start(self, wish: Wish, now: Seconds) -> bool:
+        for gpu in wish.gpus:  # noqa: SIM110  a loop costs a third of `all`, and this is on the path of every hand-off
+            if not self._is_open(gpu, wish, now):
+                return False
+        return True
+
+    def _is_open(self, gpu: Gpu, wish: Wish, now: Seconds) -> bool:
+        if gpu.paused is not None or now < gpu.closed_until or gpu.uuid in wish.tenant.turns:
+            return False
+        claim = gpu.claim
+        if claim is not None and claim is not wish and not self._has_time_before(claim, now):
+            return False
+        return not gpu.holders or self._fits_beside(gpu, wish)
+
+    def _has_time_before(self, claim: Wish, now: Seconds) -> bool:
+        return claim.drain_at is not None and now + self.rules.least_turn <= claim.drain_at
+
+    def _fits_beside(self, gpu: Gpu, wish: Wish) -> bool:
+        if not self.rules.side_by_side or not gpu.holders[0].beside or not self._can_share(wish):
+            return False
+        return memory.fits_beside(self.rules, gpu, wish.tenant)
+
+    def _can_share(self, wish: Wish) -> bool:
+        if not self.rules.side_by_side:
+            return False
+        shares = wish.tenant.shares
+        return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in wish.gpus)
+
+    def _grant(self, wish: Wish, now: Seconds) -> None:
+        tenant = wish.tenant
+        self.drop(wish)
+        turn = self.begin(tenant, wish.gpus, now, wish=wish)
+        for gpu in wish.gpus:
+            tenant.shares[gpu.uuid].count_wait(now - wish.since)
+            gpu.grants += 1
+            if gpu.queue.together or self.rules.policy.ages:
+                self._age_oldest(gpu, now)
+        self.tell_granted(turn, tuple(tenant.processes))
+
+    def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
+        """A turn starts: gates open."""
+        self._counter += 1
+        turn = Turn(
+            counter=self._counter,
+            name=f"{self.epoch}.{self._counter}",
+            tenant=tenant,
+            gpus=gpus,
+            names=wish.names,
+            all_gpus=frozenset(wish.names),
+            granted_at=now,
+            quantum=memory.quantum(self.rules, wish),
+            standings=wish.standings,
+            beside=self._can_share(wish),
+        )
+        self.turns[turn.name] = turn
+        for gpu in gpus:
+            self._seat(gpu, turn, now)
+        return turn
+
+    def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:
+        self.accrue(gpu, now)
+        gpu.holders.append(turn)
+        key = turn.tenant.facts.key
+        if gpu.last_holder != key:
+            gpu.switches += 1
+            gpu.last_holder = key
+        turn.tenant.turns[gpu.uuid] = turn
+        self.orders.append(SetGate(key, gpu.uuid, word_of(turn)))
+
+    def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
+        """Tell processes of a turn, which they ride from now on."""
+        names = turn.names
+        turn.riders.update(dict.fromkeys(processes, turn.all_gpus))
+        waiting = False
+        for gpu in turn.gpus:
+            waiting = waiting or bool(gpu.queue.arrivals)
+        if len(processes) == len(turn.tenant.processes):
+            turn.told = waiting
+        quantum_ms = max(1, round(turn.quantum * 1000))
+        message = Grant(turn.name, names, quantum_ms, beside=turn.beside, waiting=waiting)
+        self.orders.append(Tell(processes, message))
+
+    # ------------------------------------------------------------------ ending
+
+    def end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
+        """A turn is over: gates close, time is charged.  The caller settles its GPUs."""
+        tenant = turn.tenant
+        del self.turns[turn.name]
+        for gpu in turn.gpus:
+            self.accrue(gpu, now)
+            gpu.holders.remove(turn)
+            del tenant.turns[gpu.uuid]
+            share = tenant.shares[gpu.uuid]
+            share.count_turn(now - turn.granted_at, idle=idle)
+            if not gpu.holders and not gpu.queue.arrivals:
+                gpu.clock = max(gpu.clock, share.virtual)
+            self.orders.append(SetGate(tenant.facts.key, gpu.uuid, 0))
+
+    def drop(self, wish: Wish) -> None:
+        """A wish waits no longer."""
+        for gpu in wish.gpus:
+            gpu.queue.remove(wish)
+            del wish.tenant.wishes[gpu.uuid]
+            if gpu.claim is wish:
+                gpu.claim = None
+
+    def accrue(self, gpu: Gpu, now: Seconds) -> None:
+        """Charge the holders for the time since this was last done."""
+        passed, gpu.accrued_at = now - gpu.accrued_at, now
+        if not gpu.holders or passed <= 0:
+            return
+        gpu.busy.add(passed, now=now)
+        part = passed / len(gpu.holders)
+        for turn in gpu.holders:
+            share = turn.tenant.shares[gpu.uuid]
+            share.held += passed
+            share.virtual += part * 100 / turn.tenant.facts.weight
+
+    # ------------------------------------------------------------------ claims and age
+
+    def _claim(self, wish: Wish, now: Seconds) -> None:
+        """Give a first-ranked wish a claim on its GPUs, if it needs one and is the first on all of them."""
+        if wish.drain_at is not None or not (wish.together or len(wish.gpus[0].holders) > 1):
+            return
+        for gpu in wish.gpus:
+            if gpu.claim is not None or gpu.paused is not None or gpu.queue.top() is not wish:
+                return
+        for gpu in wish.gpus:
+            gpu.claim = wish
+        wish.drain_at = self._drain_time(wish, now)
+        for gpu in wish.gpus:
+            self.ring(gpu, max(now, wish.drain_at))
+
+    def give_up_claim(self, wish: Wish) -> None:
+        """Its GPUs will not come free together for now: others may use those that are."""
+        wish.drain_at = None
+        for gpu in wish.gpus:
+            gpu.claim = None
+            self.ring(gpu, -FOREVER)
+
+    def _drain_time(self, wish: Wish, now: Seconds) -> Seconds:
+        """When all in its way will have had their due."""
+        dues = (self._due_for(gpu, turn, wish) for gpu in wish.gpus for turn in gpu.holders)
+        return max(max(dues, default=now), now)
+
+    def _age_oldest(self, gpu: Gpu, now: Seconds) -> None:
+        wish = gpu.queue.oldest()
+        if wish is None or wish.aged or not (wish.together or self.rules.policy.ages):
+            return
+        if gpu.grants - wish.passes[gpu.uuid] < self.rules.age_turns * len(gpu.tenants):
+            return
+        wish.aged = True
+        for one in wish.gpus:
+            one.queue.put_in_front(wish)
+            self.ring(one, now)
+        if wish.drain_at is not None:
+            wish.drain_at = self._drain_time(wish, now)
+
+    # ------------------------------------------------------------------ asking to yield
+
+    def _mind(self, gpu: Gpu, now: Seconds) -> None:
+        """Tell the holders of who waits, ask those whose time is up, set the alarm for the rest."""
+        gpu.alarm = FOREVER
+        if now < gpu.closed_until:
+            self.ring(gpu, gpu.closed_until)
+        wanted = bool(gpu.queue.arrivals) or gpu.paused is not None
+        for turn in gpu.holders:
+            if turn.stage is Stage.YIELDING:
+                self.ring(gpu, turn.deadline)
+            elif wanted:
+                self.ring(gpu, self._mind_holder(gpu, turn, now))
+
+    def _mind_holder(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
+        """What a running holder must hear; comes back with when to look at it again."""
+        due = self._due(gpu, turn, now)
+        if due <= now:
+            self.ask(turn, now, reason=gpu.paused or "overdue")
+            return turn.deadline
+        if not turn.told:
+            self._tell_wanted(turn)
+        return due
+
+    def _due(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
+        """When this turn's holder is to be asked to yield this GPU."""
+        if gpu.paused is not None:
+            return now
+        claim, top = gpu.claim, gpu.queue.top()
+        if claim is None and top is not None and not gpu.queue.together:
+            return self._due_for(gpu, turn, top)
+        due = FOREVER if claim is None or claim.drain_at is None else claim.drain_at
+        other = next((wish for wish in gpu.queue.in_order() if not wish.together and wish is not claim), None)
+        return due if other is None else min(due, self._due_for(gpu, turn, other))
+
+    def _due_for(self, gpu: Gpu, turn: Turn, wish: Wish) -> Seconds:
+        if turn.stage is Stage.YIELDING:
+            return turn.granted_at
+        quantum = turn.quantum
+        patience = self.rules.policy.patience(turn.standings[gpu.uuid], wish.standings[gpu.uuid], quantum)
+        return turn.granted_at + (min(patience, quantum) if wish.aged else patience)
+
+    def _tell_wanted(self, turn: Turn) -> None:
+        turn.told = True
+        keep = max([memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus])
+        message = Wanted(turn.name, max(1, round(keep * 1000)))
+        self.orders.append(Tell(tuple(turn.tenant.processes), message))
+
+    def ask(self, turn: Turn, now: Seconds, *, reason: str = "overdue") -> None:
+        """Ask a holder to yield; after the grace its turn is revoked for this reason."""
+        if turn.stage is Stage.YIELDING:
+            return
+        turn.stage = Stage.YIELDING
+        turn.reason = reason
+        turn.deadline = now + self.rules.grace
+        for gpu in turn.gpus:
+            turn.tenant.shares[gpu.uuid].yields += 1
+            self.ring(gpu, turn.deadline)
+        message = Yield(turn.name, round(self.rules.grace * 1000))
+        self.orders.append(Tell(tuple(turn.tenant.processes), message))
+
+
+def word_of(turn: Turn) -> int:
+    """The gate's word of a turn: never 0."""
+    return (turn.counter & 0xFFFFFFFF) or 0xFFFFFFFF

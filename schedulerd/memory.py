@@ -1,0 +1,78 @@
+"""What fits on a card together, and how long a turn should last for what a switch would cost.
+
+Owns the arithmetic of working sets: pure functions of rules and states.  May import the model only.
+"""
+
+from contract.grammar import AllocationKind
+from schedulerd.accounts import Share
+from schedulerd.model import Gpu, Rules, Tenant, Wish
+from schedulerd.policies import Seconds
+
+_LONGEST_KEEP: Seconds = 1.0
+
+
+def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
+    """Bring the GPU's sums up to date with one container."""
+    share = tenant.shares[gpu.uuid]
+    contexts = rules.context_bytes * len(tenant.processes)
+    needed = share.allocated + contexts
+    pinned = needed if tenant.facts.allocation is AllocationKind.PLAIN else share.unpageable + contexts
+    gpu.needed += needed - share.needed
+    gpu.pinned += pinned - share.pinned
+    share.needed, share.pinned = needed, pinned
+
+
+def room(rules: Rules, gpu: Gpu) -> int:
+    """What containers may have together on a card."""
+    return (gpu.capacity or 0) - rules.card_reserve
+
+
+def can_share(rules: Rules, gpu: Gpu, share: Share) -> bool:
+    """Whether a turn on this GPU may have company."""
+    return rules.side_by_side and gpu.capacity is not None and share.needed <= room(rules, gpu)
+
+
+def fits_beside(rules: Rules, gpu: Gpu, tenant: Tenant) -> bool:
+    """Whether a container fits beside those that hold the GPU now."""
+    most = room(rules, gpu)
+    if gpu.needed <= most:
+        return True
+    together = {id(turn.tenant): turn.tenant for turn in gpu.holders}
+    together[id(tenant)] = tenant
+    shares = [one.shares[gpu.uuid] for one in together.values()]
+    resting = gpu.pinned - sum(share.pinned for share in shares)
+    return sum(share.needed for share in shares) + resting <= most
+
+
+def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
+    """What it costs to bring a container's working set back."""
+    if gpu.capacity is None:
+        return 0.0
+    over = gpu.needed - room(rules, gpu)
+    return max(0, min(over, share.needed)) / rules.paging_rate
+
+
+def quantum(rules: Rules, wish: Wish) -> Seconds:
+    """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
+    fixed = wish.tenant.facts.quantum
+    if fixed is not None:
+        return fixed
+    return max([_quantum_on(rules, gpu, wish.tenant) for gpu in wish.gpus])
+
+
+def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+    fixed = gpu.fixed_quantum or rules.fixed_quantum
+    if fixed is not None:
+        return fixed
+    if gpu.capacity is None or gpu.needed <= room(rules, gpu):
+        return rules.quantum
+    cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
+    return min(max(cost / rules.switching_share, rules.quantum), rules.longest_quantum)
+
+
+def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+    """How long an idle holder is worth keeping: as long as it would take to bring it back."""
+    if gpu.capacity is None:
+        return rules.keep
+    cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
+    return max(rules.keep, min(cost, _LONGEST_KEEP))

@@ -1,0 +1,202 @@
+"""What the core knows: rules, containers, GPUs, wishes, turns, and the orders it gives.
+
+Containers' facts, rules and orders are frozen; the rest is the state of one `Turns` object and changes only in it.
+May import the contract's plain types, the messages, the accounts and the policies only.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from contract import wire as numbers
+from contract.grammar import DEFAULT_WEIGHT, AllocationKind, Mode, OnLoss
+from schedulerd.accounts import BusyTime, Share
+from schedulerd.messages import Answer
+from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Standing
+from schedulerd.waiting import WaitingLine
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the operator decides; each time in seconds, each size in bytes."""
+
+    policy: Policy = DEFAULT
+    quantum: Seconds = 0.1
+    """A turn where switching is cheap."""
+    fixed_quantum: Seconds | None = None
+    """A turn, whatever switching costs; set by the operator."""
+    longest_quantum: Seconds = 120.0
+    switching_share: float = 0.03
+    """The part of GPU time that switching may cost when the working sets do not fit together."""
+    paging_rate: float = 5.0e9
+    """Bytes a second at which a working set moves in; a P100 over PCIe 3 was measured at 5.7e9."""
+    side_by_side: bool = True
+    card_reserve: int = 256 * MIB
+    """Left free on a card when containers run side by side."""
+    context_bytes: int = 300 * MIB
+    """What a process's context takes on a card, which nobody reports."""
+    grace: Seconds = numbers.GRACE_MS / 1000
+    announce: Seconds = numbers.ANNOUNCE_MS / 1000
+    keep: Seconds = 0.005
+    """How long a holder that somebody waits for may be idle."""
+    jam: Seconds = 0.5
+    """How long containers may wait for each other before they are asked to yield."""
+    probe: Seconds = 0.75
+    """How long after that they are taken to be jammed."""
+    age_turns: int = 4
+    """A wish that was passed over so many times the containers on its GPU goes first."""
+    least_turn: Seconds = 0.01
+    """A GPU that must be free sooner than this is not granted for the meantime."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What is known of a container that was given GPUs."""
+
+    key: str
+    gpus: tuple[str, ...]
+    mode: Mode = Mode.SINGLE
+    weight: int = DEFAULT_WEIGHT
+    priority: int = 0
+    quantum: Seconds | None = None
+    memory: int | None = None
+    allocation: AllocationKind = AllocationKind.MANAGED
+    on_loss: OnLoss = OnLoss.WAIT
+
+
+class Stage(Enum):
+    """How far a turn has come."""
+
+    RUNNING = auto()
+    YIELDING = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Tenant:
+    """A container with at least one process connected, or with a history."""
+
+    facts: Container
+    gang: bool
+    """It gets all its GPUs or none: by its mode, or since it jammed."""
+    processes: dict[int, int] = field(default_factory=dict)
+    """Its connected processes and their ledger slots."""
+    wishes: dict[str, "Wish"] = field(default_factory=dict)
+    turns: dict[str, "Turn"] = field(default_factory=dict)
+    shares: dict[str, Share] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[tuple["Gpu", ...], ...]] = field(default_factory=dict)
+    """What `want gpus=…` has meant so far: the sets of GPUs that are granted together."""
+
+
+@dataclass(slots=True, eq=False)
+class Wish:
+    """A container waits for GPUs: one, or all that a gang has."""
+
+    tenant: Tenant
+    gpus: tuple["Gpu", ...]
+    serial: int
+    since: Seconds
+    by: set[int]
+    """The processes that have work."""
+    standings: dict[str, Standing]
+    passes: dict[str, int]
+    """Of a GPU: the grants it had made when the wish came."""
+    names: tuple[str, ...]
+    together: bool
+    aged: bool = False
+    drain_at: Seconds | None = None
+    """When those in its way are asked to yield, once it has a claim on its GPUs."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A container has GPUs."""
+
+    counter: int
+    name: str
+    tenant: Tenant
+    gpus: tuple["Gpu", ...]
+    names: tuple[str, ...]
+    all_gpus: frozenset[str]
+    granted_at: Seconds
+    quantum: Seconds
+    standings: dict[str, Standing]
+    beside: bool
+    """Others may be on its GPUs at the same time."""
+    riders: dict[int, frozenset[str]] = field(default_factory=dict)
+    """The processes that have not yet answered `done`, and the GPUs they may still use."""
+    told: bool = False
+    """Its processes know that somebody waits."""
+    stage: Stage = Stage.RUNNING
+    deadline: Seconds = FOREVER
+    reason: str = "overdue"
+    """Why it is revoked when the deadline passes."""
+
+
+@dataclass(slots=True, eq=False)
+class Gpu:
+    """A physical GPU or MIG instance, and who is on it."""
+
+    uuid: str
+    queue: WaitingLine[Wish]
+    closed_until: Seconds
+    """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
+    missing: int = 0
+    """Containers that had it under an earlier daemon and have not announced themselves."""
+    holders: list[Turn] = field(default_factory=list)
+    tenants: dict[str, Tenant] = field(default_factory=dict)
+    claim: Wish | None = None
+    reserving: dict[int, tuple[Tenant, int]] = field(default_factory=dict)
+    """The processes that wait for room here, and the bytes each asked for."""
+    grants: int = 0
+    switches: int = 0
+    last_holder: str = ""
+    clock: Seconds = 0.0
+    """Virtual time: where a container begins that comes new or after a rest."""
+    accrued_at: Seconds = 0.0
+    capacity: int | None = None
+    drained: bool = False
+    paused: str | None = None
+    """Why nobody is granted it: `paused`, `drained`."""
+    fixed_quantum: Seconds | None = None
+    needed: int = 0
+    """Bytes that all its containers have or were promised, contexts included."""
+    pinned: int = 0
+    """The part of them that cannot be paged out."""
+    alarm: Seconds = FOREVER
+    busy: BusyTime = field(default_factory=BusyTime)
+
+
+class Tell(NamedTuple):
+    """Send a message to processes."""
+
+    to: tuple[int, ...]
+    message: Answer
+
+
+class SetGate(NamedTuple):
+    """Write the gate's word of a container's GPU; 0 closes it."""
+
+    container: str
+    gpu: str
+    word: int
+
+
+class FreeSlot(NamedTuple):
+    """A process has gone: its ledger slot is to be zeroed."""
+
+    container: str
+    slot: int
+
+
+class Notice(NamedTuple):
+    """Something that an operator should hear of."""
+
+    kind: str
+    """`overdue` or `jam`."""
+    containers: tuple[str, ...]
+    gpus: tuple[str, ...]
+
+
+Order = Tell | SetGate | FreeSlot | Notice

@@ -1,0 +1,12 @@
+"""The policies: one file each, one entry each in this table.
+
+May import nothing of ours but the policies themselves.
+"""
+
+from schedulerd.policies import fair, fcfs, priority, rr, sjf
+from schedulerd.policies.base import FOREVER, Policy, Seconds, Standing
+
+POLICIES: dict[str, Policy] = {one.POLICY.name: one.POLICY for one in (fair, rr, priority, sjf, fcfs)}
+DEFAULT = fair.POLICY
+
+__all__ = ["DEFAULT", "FOREVER", "POLICIES", "Policy", "Seconds", "Standing"]

@@ -1,0 +1,219 @@
+"""The turn loop's sockets: accepts clients, feeds the desk, carries out its orders.
+
+Owns the order in which things become visible: gate words before the lines that speak of them, and everything of one
+event before the next event.  Decides nothing about turns.
+May import this room's cores, the loop, connections and gates.
+"""
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from schedulerd import wire
+from schedulerd.connection import Broken, Connection
+from schedulerd.desk import Admit, Ask, Desk, Hangup
+from schedulerd.errors import Unusable
+from schedulerd.gates import SharedMemory
+from schedulerd.loop import Loop
+from schedulerd.messages import Hello
+from schedulerd.model import FreeSlot, Notice, SetGate, Tell
+
+log = logging.getLogger(__name__)
+
+_ACCEPT_AT_ONCE = 64
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+_BACKLOG = 1024
+
+
+class Server:
+    """Clients' connections and containers' shared memory."""
+
+    def __init__(self, loop: Loop, desk: Desk) -> None:
+        self.loop = loop
+        self.desk = desk
+        self.connections: dict[int, Connection] = {}
+        self.memories: dict[str, SharedMemory] = {}
+        self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
+        self.on_gate: Callable[[str, int], None] = lambda _gpu, _change: None
+        self.on_peer: Callable[[int, int], None] = lambda _client, _pid: None
+        self.on_gone: Callable[[int], None] = lambda _client: None
+        self.on_notice: Callable[[Notice], None] = lambda _notice: None
+        self._listeners: dict[int, socket.socket] = {}
+        self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._last_client = 0
+        self._carry: dict[type, Callable[..., None]] = {
+            Tell: self._tell,
+            SetGate: self._set_gate,
+            FreeSlot: self._free_slot,
+            Admit: self._admit,
+            Hangup: self._hang_up,
+            Ask: self._ask,
+            Notice: lambda notice: self.on_notice(notice),
+        }
+        loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
+        loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
+        loop.add_after(self.carry_out)
+        desk.between = self.carry_out
+
+    # ------------------------------------------------------------------ listening
+
+    def listen(self, listener: socket.socket, folder: str = "") -> None:
+        """Accept clients from a listening socket."""
+        listener.setblocking(False)
+        self._listeners[listener.fileno()] = listener
+        self.loop.watch(listener.fileno(), lambda _mask: self._accept(listener, folder))
+
+    def stop_listening(self, listener: socket.socket) -> None:
+        """Accept nobody from it any more."""
+        self._listeners.pop(listener.fileno(), None)
+        self.loop.close(listener.detach())
+
+    def _accept(self, listener: socket.socket, folder: str) -> None:
+        for _ in range(_ACCEPT_AT_ONCE):
+            try:
+                accepted, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    log.warning("cannot accept a client: %s", error)
+                    return
+                self._turn_away(listener)
+            else:
+                self._connected(accepted, folder)
+
+    def _turn_away(self, listener: socket.socket) -> None:
+        """No descriptor is left: without this the waiting client would keep the loop spinning."""
+        os.close(self._spare)
+        try:
+            listener.accept()[0].close()
+        except OSError as error:
+            log.warning("cannot turn a client away: %s", error)
+        self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    def _connected(self, accepted: socket.socket, folder: str) -> None:
+        self._last_client += 1
+        client = self._last_client
+        connection = Connection(client, accepted, self.loop, folder)
+        self.connections[client] = connection
+        self.loop.watch(connection.descriptor, partial(self._ready, connection))
+        self.on_peer(client, connection.peer()[0])
+        pidfd = connection.open_pidfd()
+        if pidfd is not None:
+            self.loop.watch(pidfd, lambda _mask: self._lost(connection))
+        self.desk.connected(client, self.loop.clock())
+
+    # ------------------------------------------------------------------ events
+
+    def _ready(self, connection: Connection, _mask: int) -> None:
+        try:
+            if not connection.drained:
+                connection.flush()
+            data = connection.receive()
+        except Broken:
+            self._lost(connection)
+            return
+        if connection.closing:
+            if connection.drained:
+                self._lost(connection)
+        elif data is not None:
+            self.desk.received(connection.client, data, self.loop.clock())
+
+    def _lost(self, connection: Connection) -> None:
+        if self.connections.pop(connection.client, None) is not None:
+            connection.close()
+            self.on_gone(connection.client)
+            self.desk.gone(connection.client, self.loop.clock())
+
+    # ------------------------------------------------------------------ orders
+
+    def carry_out(self) -> None:
+        """Do what the desk has decided; a client that turns out to be gone may lead to more."""
+        while orders := self.desk.take_orders():
+            for order in orders:
+                self._carry[type(order)](order)
+
+    def _tell(self, order: Tell) -> None:
+        data = wire.write(order.message)
+        for client in order.to:
+            connection = self.connections.get(client)
+            if connection is not None:
+                self._send(connection, data)
+
+    def _send(self, connection: Connection, data: bytes) -> None:
+        try:
+            connection.send(data)
+        except Broken as error:
+            log.info("client %d is gone: %s", connection.client, error)
+            self._lost(connection)
+
+    def _set_gate(self, order: SetGate) -> None:
+        self.on_gate(order.gpu, 1 if order.word else -1)
+        memory = self.memories.get(order.container)
+        if memory is not None:
+            memory.set_word(order.gpu, order.word)
+
+    def _free_slot(self, order: FreeSlot) -> None:
+        if order.container not in self.desk.turns.tenants:
+            memory = self.memories.pop(order.container, None)
+            if memory is not None:
+                memory.close()
+        elif order.container in self.memories:
+            self.memories[order.container].own_slot(order.slot, 0)
+
+    def _admit(self, order: Admit) -> None:
+        connection = self.connections.get(order.client)
+        if connection is None:
+            return
+        welcome = order.welcome
+        memory = self.memories.get(welcome.container)
+        if memory is None:
+            memory = self.memories[welcome.container] = SharedMemory(welcome.container, welcome.gpus)
+        memory.own_slot(welcome.slot, order.client)
+        try:
+            connection.send_with(wire.write(welcome), (memory.gate, memory.ledger))
+        except Broken as error:
+            log.info("client %d is gone before its welcome: %s", order.client, error)
+            self._lost(connection)
+
+    def _hang_up(self, order: Hangup) -> None:
+        self.hang_up(order.client)
+
+    def hang_up(self, client: int) -> None:
+        """Close a connection once it has read what was written to it."""
+        connection = self.connections.get(client)
+        if connection is None:
+            return
+        connection.closing = True
+        if connection.drained:
+            self._lost(connection)
+
+    def _ask(self, order: Ask) -> None:
+        connection = self.connections.get(order.client)
+        if connection is not None:
+            self.on_ask(connection, order.hello)
+
+
+def bind(path: Path, mode: int) -> socket.socket:
+    """A listening unix socket at a path; one that a daemon left behind is replaced, one that answers is not."""
+    if path.is_socket() and _answers(path):
+        raise Unusable(f"another daemon answers on {path}. Stop it, or choose another path.")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(mode)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise Unusable(f"cannot listen on {path}: {error}. Make its folder, or choose another path.") from None
+    return listener
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(str(path)) == 0

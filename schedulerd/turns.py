@@ -1,0 +1,333 @@
+"""The room's core: what happens to containers and GPUs, one method an event, each with the clock as an argument.
+
+The rule it owns: a turn belongs to a container, begins by `Grants` and ends when each process that rides it has
+answered or gone, or when its grace has passed.  Plain values in, orders out.
+May import the model and the pure parts of this room only; never sockets, files, time or threads.
+"""
+
+from collections.abc import Callable, Sequence
+
+from contract.grammar import AllocationKind, Mode
+from contract.shared_memory import LEDGER_SLOTS
+from schedulerd import memory
+from schedulerd.accounts import Share
+from schedulerd.errors import NoMemory, NotYours, TooMany
+from schedulerd.grants import Grants
+from schedulerd.jamwatch import JamWatch
+from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
+from schedulerd.model import Container, FreeSlot, Gpu, Notice, Order, Rules, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.policies import FOREVER, Seconds, Standing
+from schedulerd.waiting import WaitingLine
+
+_MOST_GROUPS = 64
+LeftBehind = Callable[[str], tuple[Seconds, int]]
+"""Of a GPU: until when a holder of an earlier daemon may be on it, and how many containers there may be."""
+
+
+def nobody_before(_uuid: str) -> tuple[Seconds, int]:
+    """There was no daemon before this one."""
+    return -FOREVER, 0
+
+
+class Turns:
+    """Every GPU's holders and waiters."""
+
+    def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
+        self.grants = Grants(rules, epoch=epoch)
+        self.tenants: dict[str, Tenant] = {}
+        self.members: dict[int, Tenant] = {}
+        self._left_behind = left_behind
+        self._serial = 0
+        self.jams = JamWatch(self.grants)
+
+    @property
+    def rules(self) -> Rules:
+        return self.grants.rules
+
+    def take_orders(self) -> list[Order]:
+        """What is to be done since this was last asked; in this order."""
+        orders, self.grants.orders = self.grants.orders, []
+        return orders
+
+    def gpu(self, uuid: str) -> Gpu:
+        """The GPU of that name, made when it is named for the first time."""
+        found = self.grants.gpus.get(uuid)
+        if found is None:
+            line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
+            until, holders = self._left_behind(uuid)
+            found = Gpu(uuid=uuid, queue=line, closed_until=until, missing=holders)
+            self.grants.gpus[uuid] = found
+        return found
+
+    # ------------------------------------------------------------------ coming and going
+
+    def join(self, process: int, container: Container) -> int:
+        """A process of a container has connected; its ledger slot comes back."""
+        tenant = self.tenants.get(container.key)
+        if tenant is None:
+            tenant = self.tenants[container.key] = self._new_tenant(container)
+        slot = _free_slot(tenant)
+        tenant.processes[process] = slot
+        self.members[process] = tenant
+        for uuid in tenant.facts.gpus:
+            memory.recount(self.rules, self.gpu(uuid), tenant)
+        return slot
+
+    def _new_tenant(self, container: Container) -> Tenant:
+        tenant = Tenant(facts=container, gang=container.mode is Mode.GANG)
+        for uuid in container.gpus:
+            tenant.shares[uuid] = Share()
+            self.gpu(uuid).tenants[container.key] = tenant
+        return tenant
+
+    def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
+        """A process says what it still holds from a daemon that went away."""
+        tenant = self.members[process]
+        for name in dict.fromkeys(one.turn for one in held):
+            uuids = tuple(dict.fromkeys(one.gpu for one in held if one.turn == name))
+            gpus = self._own_gpus(tenant, uuids)
+            running = tenant.turns.get(uuids[0])
+            if running is not None:
+                self._ride(process, running)
+            elif all(_may_go_on(gpu, alone=alone) for gpu in gpus):
+                self._go_on(tenant, gpus, now, alone=alone)
+            else:
+                self.grants.orders.append(Tell((process,), Revoked(name, "overdue")))
+
+    def _ride(self, process: int, turn: Turn) -> None:
+        if turn.stage is Stage.RUNNING:
+            self.grants.tell_granted(turn, (process,))
+
+    def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
+        for gpu in gpus:
+            gpu.missing -= 1
+            if alone or gpu.missing <= 0:
+                gpu.closed_until = -FOREVER
+        wish = self._wish(tenant, gpus, now)
+        turn = self.grants.begin(tenant, gpus, now, wish=wish)
+        turn.beside = not alone
+        self.grants.tell_granted(turn, tuple(tenant.processes))
+        self.grants.settle(gpus, now)
+
+    def leave(self, process: int, now: Seconds) -> None:
+        """A process has gone: that is an answer to whatever it was asked."""
+        tenant = self.members.pop(process, None)
+        if tenant is None:
+            return
+        slot = tenant.processes.pop(process)
+        self.grants.orders.append(FreeSlot(tenant.facts.key, slot))
+        for wish in set(tenant.wishes.values()):
+            wish.by.discard(process)
+            if not wish.by:
+                self.grants.drop(wish)
+        for turn in dict.fromkeys(tenant.turns.values()):
+            if turn.riders.pop(process, None) is not None and not turn.riders:
+                self._end(turn, now)
+        for uuid in tenant.facts.gpus:
+            self._forget_memory(self.gpu(uuid), tenant, process)
+        if not tenant.processes:
+            self._forget(tenant)
+        self.grants.settle([self.gpu(uuid) for uuid in tenant.facts.gpus], now)
+
+    def _forget_memory(self, gpu: Gpu, tenant: Tenant, process: int) -> None:
+        share = tenant.shares[gpu.uuid]
+        share.forget(process)
+        gpu.reserving.pop(process, None)
+        if not tenant.processes:
+            share.reserved = 0
+        memory.recount(self.rules, gpu, tenant)
+
+    def _forget(self, tenant: Tenant) -> None:
+        del self.tenants[tenant.facts.key]
+        for uuid in tenant.facts.gpus:
+            del self.gpu(uuid).tenants[tenant.facts.key]
+
+    # ------------------------------------------------------------------ wishes and answers
+
+    def want(self, process: int, uuids: tuple[str, ...], now: Seconds) -> None:
+        """A process has work for GPUs of its container."""
+        tenant = self.members[process]
+        for gpus in tenant.groups.get(uuids) or self._groups(tenant, uuids):
+            self._want(process, tenant, gpus, now)
+
+    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[tuple[Gpu, ...], ...]:
+        """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
+        named = self._own_gpus(tenant, uuids)
+        groups = (self._own_gpus(tenant, tenant.facts.gpus),) if tenant.gang else tuple((gpu,) for gpu in named)
+        if len(tenant.groups) < _MOST_GROUPS:
+            tenant.groups[uuids] = groups
+        return groups
+
+    def _want(self, process: int, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
+        uuid = gpus[0].uuid
+        turn, wish = tenant.turns.get(uuid), tenant.wishes.get(uuid)
+        if wish is not None and wish.gpus == gpus:
+            wish.by.add(process)
+        elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
+            self.grants.tell_granted(turn, (process,))
+        else:
+            self._begin_to_wait({process}, tenant, gpus, now)
+
+    def _begin_to_wait(self, processes: set[int], tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
+        if tenant.wishes:
+            for old in {tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes}:
+                processes |= old.by  # wishes of a time when it was no gang yet
+                self.grants.drop(old)
+        wish = self._wish(tenant, gpus, now)
+        wish.by = processes
+        self.grants.wait(wish, now)
+        if tenant.turns:
+            self.jams.waits(tenant, now)
+
+    def _wish(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> Wish:
+        self._serial += 1
+        standings: dict[str, Standing] = {}
+        passes: dict[str, int] = {}
+        for gpu in gpus:
+            standings[gpu.uuid] = self._standing(gpu, tenant, now)
+            passes[gpu.uuid] = gpu.grants
+        return Wish(tenant, gpus, self._serial, now, set(), standings, passes, tuple(passes), len(gpus) > 1)
+
+    def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
+        share, facts = tenant.shares[gpu.uuid], tenant.facts
+        self._move_clock(gpu, now)
+        share.virtual = max(share.virtual, gpu.clock)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
+
+    def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
+        """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
+        top = gpu.queue.top()
+        if top is not None and top.standings[gpu.uuid].virtual <= gpu.clock:
+            return
+        self.grants.accrue(gpu, now)
+        least = FOREVER if top is None else top.standings[gpu.uuid].virtual
+        for turn in gpu.holders:
+            least = min(least, turn.tenant.shares[gpu.uuid].virtual)
+        if gpu.clock < least < FOREVER:
+            gpu.clock = least
+
+    def done(self, process: int, answer: Done, now: Seconds) -> None:
+        """A process has nothing in flight on a turn's GPUs."""
+        turn = self.grants.turns.get(answer.turn)
+        if turn is None or process not in turn.riders:
+            return
+        if answer.gpus is not None:
+            turn.riders[process] = turn.riders[process].difference(answer.gpus)
+            if turn.riders[process]:
+                return
+        del turn.riders[process]
+        if not turn.riders:
+            self._end(turn, now, idle=answer.reason != "yield")
+
+    def _end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
+        self.grants.end(turn, now, idle=idle)
+        self._settle_after(turn, now)
+
+    def _settle_after(self, turn: Turn, now: Seconds) -> None:
+        for gpu in turn.gpus:
+            if gpu.reserving:
+                self._answer_reserving(gpu)
+        self.grants.settle(turn.gpus, now)
+
+    # ------------------------------------------------------------------ memory
+
+    def using(self, process: int, said: Using, now: Seconds) -> None:
+        """A process says what it has allocated."""
+        tenant = self.members[process]
+        (gpu,) = self._own_gpus(tenant, (said.gpu,))
+        tenant.shares[said.gpu].set_using(process, said.pageable, said.unpageable)
+        memory.recount(self.rules, gpu, tenant)
+        self._make_room(gpu, tenant, now)
+
+    def reserve(self, process: int, asked: Reserve, now: Seconds) -> None:
+        """A container is about to grow; it hears `reserved` when there is room for it."""
+        tenant = self.members[process]
+        (gpu,) = self._own_gpus(tenant, (asked.gpu,))
+        self._refuse_beyond(gpu, tenant, asked.bytes)
+        tenant.shares[asked.gpu].reserved = asked.bytes
+        memory.recount(self.rules, gpu, tenant)
+        gpu.reserving[process] = (tenant, asked.bytes)
+        self._make_room(gpu, tenant, now)
+        self._answer_reserving(gpu)
+
+    def _refuse_beyond(self, gpu: Gpu, tenant: Tenant, size: int) -> None:
+        cap = tenant.facts.memory
+        if cap is not None and size > cap:
+            raise NoMemory(f"{size} bytes are more than the container's cap of {cap}")
+        if gpu.capacity is None or tenant.facts.allocation is not AllocationKind.PLAIN:
+            return
+        others = gpu.pinned - tenant.shares[gpu.uuid].pinned
+        if size + others > gpu.capacity:
+            raise NoMemory(f"{size} bytes that cannot be paged do not fit beside the {others} that others have")
+
+    def _make_room(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
+        """Containers side by side have outgrown the card: all but this one are asked to yield."""
+        if gpu.uuid not in tenant.turns or len(gpu.holders) < 2 or memory.fits_beside(self.rules, gpu, tenant):
+            return
+        for turn in tuple(gpu.holders):
+            if turn.tenant is not tenant:
+                self.grants.ask(turn, now)
+
+    def _answer_reserving(self, gpu: Gpu) -> None:
+        for process, (tenant, size) in tuple(gpu.reserving.items()):
+            if self._has_room(gpu, tenant):
+                del gpu.reserving[process]
+                self.grants.orders.append(Tell((process,), Reserved(gpu.uuid, size)))
+
+    def _has_room(self, gpu: Gpu, tenant: Tenant) -> bool:
+        alone = gpu.uuid not in tenant.turns or len(gpu.holders) == 1
+        return alone or memory.fits_beside(self.rules, gpu, tenant)
+
+    # ------------------------------------------------------------------ time
+
+    def wake(self, now: Seconds) -> None:
+        """Do what time brings: revoke the overdue, ask those whose quantum is over."""
+        for gpu in [one for one in self.grants.gpus.values() if one.alarm <= now]:
+            for turn in tuple(gpu.holders):
+                if turn.deadline <= now:
+                    self._revoke(turn, now)
+        self.grants.wake(now)
+        if self.jams.alarm <= now:
+            self._look_for_jams(now)
+
+    def _look_for_jams(self, now: Seconds) -> None:
+        for ring in self.jams.look(list(self.tenants.values()), now):
+            for key, processes in self.jams.take_apart(ring, now).items():
+                tenant = self.tenants[key]
+                for process in processes:
+                    self.want(process, tenant.facts.gpus, now)
+            self.grants.settle([self.gpu(uuid) for one in ring for uuid in one.facts.gpus], now)
+
+    def _revoke(self, turn: Turn, now: Seconds) -> None:
+        tenant = turn.tenant
+        for gpu in turn.gpus:
+            tenant.shares[gpu.uuid].overdue += 1
+        key, names = tenant.facts.key, tuple(gpu.uuid for gpu in turn.gpus)
+        # The gates close first, then its processes hear of it; only then is anything granted to others.
+        self.grants.end(turn, now)
+        self.grants.orders.append(Tell(tuple(tenant.processes), Revoked(turn.name, turn.reason)))
+        self.grants.orders.append(Notice("overdue", (key,), names))
+        self._settle_after(turn, now)
+
+    def next_alarm(self) -> Seconds:
+        """When `wake` has something to do."""
+        return min(self.grants.soonest, self.jams.alarm)
+
+    def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
+        for uuid in uuids:
+            if uuid not in tenant.shares:
+                raise NotYours(f"{uuid} was not given to this container; it has {', '.join(tenant.facts.gpus)}")
+        return tuple(self.grants.gpus[uuid] for uuid in uuids)
+
+
+def _free_slot(tenant: Tenant) -> int:
+    taken = set(tenant.processes.values())
+    if len(taken) >= LEDGER_SLOTS:
+        raise TooMany(f"a container has at most {LEDGER_SLOTS} processes")
+    return next(slot for slot in range(LEDGER_SLOTS) if slot not in taken)
+
+
+def _may_go_on(gpu: Gpu, *, alone: bool) -> bool:
+    if gpu.paused is not None:
+        return False
+    return not gpu.holders if alone else all(turn.beside for turn in gpu.holders)

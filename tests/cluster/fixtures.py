@@ -1,0 +1,103 @@
+"""pytest fixtures: a real API server, a real node, a namespace a test.  A plugin of tests/conftest.py.
+
+The rule here: where the machine cannot run them the tests are skipped with the reason, counted at the end, and with
+CI=true that is a failure; what fails brings its logs and events with it.  May import everything of this folder.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster import diagnosis
+from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from tests.cluster.errors import MissingError
+from tests.cluster.node import Node, cluster
+
+_SKIPPED = "no real Kubernetes here: "
+_MARKS = {"api_server": pytest.mark.cluster, "node": pytest.mark.node}
+
+NewNamespace = Callable[..., str]
+
+
+def unavailable(error: MissingError) -> Any:
+    """Skip, loudly; in CI a skip would hide that nothing was tested."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{_SKIPPED}{error}", pytrace=False)
+    pytest.skip(f"{_SKIPPED}{error.cause} (fix: {error.remedy})")
+
+
+def _say(line: str) -> None:
+    """Progress of a first build: to the terminal, since it takes minutes."""
+    print(f"[cluster] {line}", flush=True)
+
+
+@pytest.fixture(scope="session")
+def api_server() -> Iterator[ControlPlane]:
+    """etcd and the API server: no scheduler, no controllers, no node.  Other options: `control_plane`."""
+    try:
+        running = control_plane(Options(audit=True), say=_say)
+        plane = running.__enter__()
+    except MissingError as error:
+        unavailable(error)
+    with diagnosis.closing(running):
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    """A real node with its own control plane (`node.plane`): kubelet, containerd with CDI, services, controllers."""
+    try:
+        running = cluster(say=_say)
+        first = running.__enter__().nodes[0]
+    except MissingError as error:
+        unavailable(error)
+    with diagnosis.closing(running):
+        yield first
+
+
+@pytest.fixture
+def new_namespace(request: pytest.FixtureRequest) -> NewNamespace:
+    """`new_namespace(labels=…, annotations=…)`: a fresh namespace on the test's node, or else its API server."""
+    plane = _plane_of(request)
+    return lambda **about: plane.create_namespace(f"t-{secrets.token_hex(4)}", **about)
+
+
+@pytest.fixture
+def namespace(new_namespace: NewNamespace) -> str:
+    """A namespace of the test's own."""
+    return new_namespace()
+
+
+def _plane_of(request: pytest.FixtureRequest) -> ControlPlane:
+    name = "node" if "node" in request.fixturenames else "api_server"
+    plane: ControlPlane = getattr(request.getfixturevalue(name), "plane", None) or request.getfixturevalue(name)
+    return plane
+
+
+# ---------------------------------------------------------------------------------------------- hooks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever uses these fixtures is marked, so that `make check` can leave it out."""
+    for item in items:
+        for fixture, mark in _MARKS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        for used in getattr(item, "funcargs", {}).values():
+            report.sections += diagnosis.sections(used)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if _SKIPPED in str(report.longrepr)]
+    if skipped:
+        reasons = sorted({str(report.longrepr[2]).partition(_SKIPPED)[2] for report in skipped})
+        terminalreporter.section(f"{len(skipped)} tests on a real Kubernetes were NOT run", yellow=True, bold=True)
+        terminalreporter.write_line("\n".join(f"  because {reason}" for reason in reasons))

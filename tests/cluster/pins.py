@@ -1,0 +1,86 @@
+"""Every version the test cluster is made of, in one place.
+
+The rule here: a program is built only from what is named here and from the committed go.mod and go.sum (a test holds
+the two equal).  Plain values; may import nothing of ours.
+"""
+
+from dataclasses import dataclass
+
+KUBERNETES = "1.36.4"
+CONTAINERD = "2.3.6"
+GO_AT_LEAST = (1, 26, 8)
+"""containerd's go.mod asks for it; an older compiler is passed over for the wheel in go/requirements.txt."""
+
+PAUSE_IMAGE = "nvshare.local/pause:1"
+BUSYBOX_IMAGE = "nvshare.local/busybox:1"
+BASE_IMAGE = "nvshare.local/base"
+"""What the Dockerfile's BASE is where no image registry can be reached: Debian with Python, made by mmdebstrap."""
+DEBIAN_SUITE = "bookworm"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One of our small Go modules: builds several programs that share most of what is compiled."""
+
+    folder: str
+    version: str
+    programs: tuple[Program, ...]
+    stamps: tuple[str, ...] = ()
+    """Linker variables `name=value`: without them the API server calls itself v0.0.0 and clients complain."""
+
+
+def _kubernetes(name: str) -> Program:
+    return Program(name, f"k8s.io/kubernetes/cmd/{name}")
+
+
+def _containerd(name: str) -> Program:
+    return Program(name, f"github.com/containerd/containerd/v2/cmd/{name}")
+
+
+_MAJOR, _MINOR, _ = KUBERNETES.split(".")
+
+CONTROL_PLANE = Module(
+    folder="kubernetes",
+    version=KUBERNETES,
+    # etcd is the one that this API server is tested with upstream, and shares its packages: one build instead of two
+    programs=(
+        Program("etcd", "go.etcd.io/etcd/server/v3"),
+        *map(_kubernetes, ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")),
+        *map(_kubernetes, ("kubelet", "kube-proxy")),
+    ),
+    stamps=(
+        f"k8s.io/component-base/version.gitVersion=v{KUBERNETES}",
+        f"k8s.io/component-base/version.gitMajor={_MAJOR}",
+        f"k8s.io/component-base/version.gitMinor={_MINOR}",
+    ),
+)
+RUNTIME = Module(
+    folder="containerd",
+    version=CONTAINERD,
+    programs=tuple(map(_containerd, ("containerd", "containerd-shim-runc-v2", "ctr"))),
+    stamps=(f"github.com/containerd/containerd/v2/version.Version={CONTAINERD}",),
+)
+MODULES = (CONTROL_PLANE, RUNTIME)
+
+KUBEBUILDER_PROGRAMS = ("etcd", "kube-apiserver", "kubectl")
+"""What a folder named by KUBEBUILDER_ASSETS holds; with it the control plane needs no build at all."""
+
+NODE_PACKAGES = {
+    "runc": "runc",
+    "/usr/lib/cni/ptp": "containernetworking-plugins",
+    "conntrack": "conntrack",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "busybox": "busybox-static",
+}
+"""A command or file -> the Debian package that brings it, for a node."""
+
+IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap", "gcc": "gcc"}
+"""The same, for building the image."""

@@ -1,0 +1,1 @@
+"""The words, held to their grammars."""

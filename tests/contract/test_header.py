@@ -1,0 +1,30 @@
+"""The hook's header repeats the contract's words, and says nothing that the contract does not."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import contract
+
+HEADER = Path(__file__).parents[2] / "hook" / "nvshare_contract.h"
+MODULES = sorted((path.stem for path in Path(contract.__file__).parent.glob("*.py")), key=len, reverse=True)
+DEFINES = re.findall(r"^#define NVSHARE_(\w+) (.+)$", HEADER.read_text(), re.MULTILINE)
+
+
+def _value_in_python(macro: str) -> object:
+    module = next(name for name in MODULES if macro.startswith(name.upper() + "_"))
+    return getattr(importlib.import_module(f"contract.{module}"), macro[len(module) + 1 :])
+
+
+@pytest.mark.parametrize(("macro", "value"), DEFINES, ids=[macro for macro, _ in DEFINES])
+def test_a_word_of_the_header_is_the_contract_s(macro: str, value: str) -> None:
+    ours = _value_in_python(macro)
+    ours = ours.decode() if isinstance(ours, bytes) else ours
+
+    assert value == (f'"{ours}"' if isinstance(ours, str) else str(ours))
+
+
+def test_the_header_has_words_at_all() -> None:
+    assert len(DEFINES) >= 15

@@ -1,0 +1,148 @@
+"""A kubelet stand-in: the registration socket, and one client of each plugin that registers.
+
+Only for faults that a real kubelet cannot be made to show; the drills run on a real one.  Keeps the kubelet's manners:
+dials from within Register, asks for options, then listens to the list.  May import `deviceplugin.kubelet_api`.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, REGISTRATION, messages
+from deviceplugin.kubelet_api.rpc import ask, dial, serve_calls
+
+
+class Kubelet:
+    """One life of a kubelet in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.registrations: list[messages.RegisterRequest] = []
+        self.hang: threading.Event | None = None
+        """When set to an event, Register waits for it before it dials."""
+        self.refusal: str | None = None
+        self.on_register: Callable[[messages.RegisterRequest], None] = lambda _: None
+        self.on_stream_end: Callable[[], object] = lambda: None
+        self._lists: list[dict[str, bool]] = []
+        self._news = threading.Condition()
+        self._channel: grpc.Channel | None = None
+        self._stream: Any = None
+        self._server: grpc.Server | None = None
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "kubelet.sock"
+
+    def start(self) -> "Kubelet":
+        """As the kubelet does: every socket of the folder goes, then its own is made."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.iterdir():
+            if path.is_socket():
+                path.unlink()
+        return self.start_beside()
+
+    def start_beside(self) -> "Kubelet":
+        """Starts without clearing the folder."""
+        self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
+        self._server.add_generic_rpc_handlers((serve_calls(REGISTRATION, {"Register": self._register}),))
+        self._server.add_insecure_port(f"unix:{self.socket}")
+        self._server.start()
+        return self
+
+    def stop(self) -> None:
+        """Ends abruptly, its socket file left behind as after a SIGKILL."""
+        if self._server is not None:
+            left = self.socket.with_name("left-behind")
+            with contextlib.suppress(FileNotFoundError):
+                self.socket.rename(left)
+            self._server.stop(0).wait()
+            self._server = None
+            if left.exists() and not self.socket.exists():
+                left.rename(self.socket)
+        self.cancel_stream()
+
+    def cancel_stream(self) -> None:
+        """Closes the connection to the plugin, as kubelets up to 1.36 do when an older one ends."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _register(self, request: messages.RegisterRequest, context: grpc.ServicerContext) -> messages.Empty:
+        with self._news:
+            self.registrations.append(request)
+            self._news.notify_all()
+        self.on_register(request)
+        if self.hang is not None:
+            self.hang.wait(30)
+        if self.refusal is not None:
+            context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
+        self._dial(request.endpoint)
+        return messages.Empty()
+
+    def _dial(self, endpoint: str) -> None:
+        self._channel = dial(str(self.folder / endpoint))
+        self.call("GetDevicePluginOptions", messages.Empty(), messages.DevicePluginOptions)
+        method: Any = self._channel.unary_stream(
+            f"/{DEVICE_PLUGIN.full_name}/ListAndWatch",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=messages.ListAndWatchResponse.FromString,
+        )
+        threading.Thread(target=self._listen, args=(method(messages.Empty()),), daemon=True).start()
+
+    def _listen(self, stream: Any) -> None:
+        with contextlib.suppress(grpc.RpcError, ValueError):
+            for response in stream:
+                with self._news:
+                    self._lists.append({device.ID: device.health == HEALTHY for device in response.devices})
+                    self._news.notify_all()
+        self.on_stream_end()
+
+    def call(self, method: str, request: Any, answer: Any) -> Any:
+        """One call of the plugin."""
+        assert self._channel is not None, "no plugin has registered"
+        return ask(self._channel, f"/{DEVICE_PLUGIN.full_name}/{method}", request, answer, seconds=30)
+
+    def wait_for_list(self, wanted: Any = bool, *, after: int = 0, seconds: float = 10.0) -> dict[str, bool]:
+        """The first list after the given number of them that is as wanted."""
+        with self._news:
+            assert self._news.wait_for(lambda: any(map(wanted, self._lists[after:])), seconds), self._lists[after:]
+            return next(filter(wanted, self._lists[after:]))
+
+    def wait_for_registrations(self, count: int) -> None:
+        """Until so many have come."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.registrations) >= count, 15), self.registrations
+
+    @property
+    def lists(self) -> int:
+        """How many lists have come."""
+        return len(self._lists)
+
+    def allocate(self, *device_ids: str) -> messages.ContainerAllocateResponse:
+        """Allocate for one container."""
+        request = messages.AllocateRequest(
+            container_requests=[messages.ContainerAllocateRequest(devices_ids=device_ids)]
+        )
+        answer: messages.AllocateResponse = self.call("Allocate", request, messages.AllocateResponse)
+        return answer.container_responses[0]
+
+    def start_container(self, *device_ids: str) -> None:
+        """PreStartContainer."""
+        request = messages.PreStartContainerRequest(devices_ids=device_ids)
+        self.call("PreStartContainer", request, messages.PreStartContainerResponse)
+
+    def prefer(self, available: list[str], size: int, must: tuple[str, ...] = ()) -> list[str]:
+        """GetPreferredAllocation for one container."""
+        each = messages.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
+        )
+        request = messages.PreferredAllocationRequest(container_requests=[each])
+        answer: messages.PreferredAllocationResponse = self.call(
+            "GetPreferredAllocation", request, messages.PreferredAllocationResponse
+        )
+        return list(answer.container_responses[0].deviceIDs)

@@ -1,0 +1,29 @@
+"""`python -m tests.deviceplugin.serve_fake N …flags of serve…`: the real plugin on N GPUs that do not exist.
+
+For a machine without NVML, or before the software GPU is built.
+"""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+
+from deviceplugin import settings
+from deviceplugin.serve import Plugin
+from tests.deviceplugin.fakes import FakeLibrary, make_gpu
+
+
+def main(arguments: list[str]) -> int:
+    logging.basicConfig(level=logging.INFO)
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, {})
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    library = FakeLibrary(*(make_gpu(number) for number in range(int(arguments[0]))))
+    Plugin(settings.read_settings(parser.parse_args(arguments[1:])), library).run(stop)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""The daemon as a process: real sockets, real shared memory, real signals."""
+
+import mmap
+import os
+import subprocess
+import sys
+
+import pytest
+
+from contract import shared_memory as layout
+from tests.schedulerd.client import Client, running_daemon
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    with running_daemon(tmp_path, "--side-by-side=never") as one:
+        yield one
+
+
+def test_two_containers_take_turns(daemon):
+    a = Client(daemon.socket, container="a")
+    b = Client(daemon.socket, container="b")
+    a.want()
+    first = a.hear("grant")
+    b.want()
+    a.hear("wanted")
+    a.hear("yield")
+    a.done()
+    second = b.hear("grant")
+
+    assert first.words["turn"].split(".")[0] == second.words["turn"].split(".")[0]
+    assert (a.word(), b.word()) == (0, 2)
+
+
+def test_the_gate_is_open_before_the_grant_is_heard(daemon):
+    a = Client(daemon.socket, container="a")
+    a.want()
+    turn = a.hear("grant").words["turn"]
+
+    assert a.word() == int(turn.split(".")[1])
+
+
+def test_clients_cannot_write_the_gate(daemon):
+    a = Client(daemon.socket, container="a", hello=False)
+    a.say("hello", v=1, pid=os.getpid(), gpus="GPU-1", container="a")
+    a.hear("welcome")
+    gate = a._fds[0]
+
+    with pytest.raises(PermissionError):
+        mmap.mmap(gate, layout.gate_size(1), prot=mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def test_the_ledger_names_the_slots_owner(daemon):
+    a = Client(daemon.socket, container="a", hello=False)
+    welcome = a.hello()
+
+    assert a.ledger is not None
+    assert a.ledger[:8] == layout.LEDGER_MAGIC
+    slot = layout.ledger_slot(1, int(welcome.words["slot"]))
+    assert int.from_bytes(a.ledger[slot : slot + 8], sys.byteorder) == int(welcome.words["client"])
+
+
+def test_sigterm_ends_it_cleanly_and_takes_the_socket_away(daemon):
+    assert daemon.end() == 0
+    assert not daemon.socket.exists()
+
+
+def test_a_second_daemon_on_the_same_folder_is_refused(daemon):
+    command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--sockets={daemon.folder}"]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    assert second.returncode == 2
+    assert "another daemon answers" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        pytest.param(["--policy=lottery"], "must be fair or rr", id="a policy that does not exist"),
+        pytest.param(["--quantum=fast"], "must be auto, or a duration", id="a quantum that is no duration"),
+        pytest.param(["--sockets=/nowhere/at/all"], "is not a folder", id="a folder that is not there"),
+        pytest.param(["--switching-share=90%"], "a percentage from", id="a share beyond its bounds"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_would_be_right(flags, sentence):
+    command = [sys.executable, "-m", "schedulerd", "--identity=none", *flags]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    assert run.returncode == 2
+    assert sentence in run.stderr
+    assert "Traceback" not in run.stderr

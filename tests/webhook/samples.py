@@ -1,0 +1,22 @@
+"""Pods for tests, made in a line."""
+
+from typing import Any
+
+from webhook.fields import Json
+
+
+def container(name: str, vgpus: int | None = 1, **more: Any) -> Json:
+    """A container that asks for so many vGPUs, or for none."""
+    made: Json = {"name": name, "image": "example/trainer:1", **more}
+    if vgpus is not None:
+        made["resources"] = {"limits": {"nvshare.com/gpu": str(vgpus)}}
+    return made
+
+
+def pod(*containers: Json, name: str = "trainer", annotations: dict[str, str] | None = None) -> Json:
+    """A pod of these containers."""
+    metadata: Json = {"name": name}
+    if annotations is not None:
+        metadata["annotations"] = annotations
+    spec = {"automountServiceAccountToken": False, "containers": list(containers)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

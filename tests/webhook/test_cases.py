@@ -1,0 +1,54 @@
+"""Every case file, decided in Python: as a review would be, and its completed pod given again."""
+
+import base64
+import json
+from copy import deepcopy
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from tests.webhook.cases import CASES, Case, review_of
+from webhook.decision import Stage, Volumes
+from webhook.fields import Json
+from webhook.namespace_policy import read_namespace
+from webhook.review import Answer, answer
+
+
+def _answer(case: Case, pod: Json, stage: Stage = Stage.MUTATE) -> Answer:
+    policy = read_namespace(case.namespace_object)
+    review = review_of(pod, namespace=case.namespace_name, old=case.old)
+    return answer(json.loads(json.dumps(review)), stage, namespace_of=lambda _: policy, volumes=Volumes.AUTO)
+
+
+def _completed(case: Case, result: Answer) -> Json:
+    response: Any = json.loads(result.body)["response"]
+    assert ("patch" in response) == ("patchType" in response)
+    patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
+    completed: Json = jsonpatch.apply_patch(deepcopy(case.pod), patch)
+    return completed
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_review_is_answered_as_the_case_says(case: Case) -> None:
+    before = deepcopy(case.pod)
+
+    result = _answer(case, case.pod)
+
+    assert (result.decision.verdict, list(result.decision.codes)) == (case.expect["verdict"], case.codes)
+    case.check_texts(result.decision.message, list(result.decision.warnings))
+    case.check_pod(_completed(case, result))
+    assert case.pod == before
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_its_own_output_given_again_is_left_as_it_is(case: Case) -> None:
+    first = _answer(case, case.pod)
+    completed = _completed(case, first)
+
+    again = _answer(case, completed)
+
+    assert again.decision.patch == ()
+    if first.decision.patch:
+        assert again.decision.verdict == "allowed"
+        assert _answer(case, completed, Stage.VALIDATE).decision.codes == ()

@@ -1,0 +1,51 @@
+"""Every case file through `nvshare-webhook check` and `inject`, with its namespace in a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import pytest
+import yaml
+
+from tests.webhook.cases import CASES, Case
+from webhook.__main__ import main
+
+OFFLINE = [case for case in CASES if case.old is None]
+
+
+def _files(case: Case, folder: Path) -> list[str]:
+    pod = {**case.pod, "metadata": {**case.pod["metadata"], "namespace": case.namespace_name}}
+    (folder / "pod.yaml").write_text(yaml.safe_dump(pod))
+    (folder / "namespaces.yaml").write_text(yaml.safe_dump(case.namespace_object))
+    return ["-f", str(folder / "pod.yaml"), "--namespace-file", str(folder / "namespaces.yaml")]
+
+
+@pytest.mark.parametrize("case", OFFLINE, ids=lambda case: case.name)
+def test_check_gives_the_same_codes(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["check", *_files(case, tmp_path), "--output", "json"])
+
+    (finding,) = json.loads(capsys.readouterr().out)
+    is_denied = bool(case.offline_codes) and case.expect["verdict"] != "warned"
+    assert (finding["codes"], code) == (case.offline_codes, 1 if is_denied else 0)
+
+
+@pytest.mark.parametrize("case", OFFLINE, ids=lambda case: case.name)
+def test_inject_writes_the_completed_pod(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = _files(case, tmp_path)
+    given: Any = yaml.safe_load((tmp_path / "pod.yaml").read_text())
+
+    code = main(["inject", *files])
+
+    written = yaml.safe_load(capsys.readouterr().out)
+    if code == 0:
+        case.check_pod(written)
+        assert _only_adds_ours(given, written)
+    else:
+        assert written is None
+
+
+def _only_adds_ours(given: Any, written: Any) -> bool:
+    """Nothing but what the case's patch says was changed: the paths of a diff are of fields that we write."""
+    ours = ("/env", "/volume", "/metadata/annotations", "/affinity", "/resources/limits", "/resources/requests")
+    return all(any(part in item["path"] for part in ours) for item in jsonpatch.make_patch(given, written))

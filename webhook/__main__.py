@@ -1,0 +1,117 @@
+"""`nvshare-webhook`: serve, check, inject, certs, policies, audit.
+
+Reads the command line, says what is wrong in one sentence and how to fix it in another; each command is elsewhere.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from webhook.errors import WebhookError
+
+Command = Callable[[argparse.Namespace], int]
+_BAD_INPUT = 2
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from gevent import monkey
+
+    monkey.patch_all(queue=False)  # before anything else is imported; the arbiter's own signal queue stays as it is
+    from webhook import logs, settings
+    from webhook.server import serve
+
+    flags = {option.name: getattr(arguments, option.name) for option in settings.OPTIONS}
+    chosen = settings.read_settings(flags, os.environ, settings.read_file(arguments.settings))
+    logs.configure(chosen.log_format)
+    serve(chosen)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from webhook.offline_cli import check
+
+    return check(arguments)
+
+
+def _inject(arguments: argparse.Namespace) -> int:
+    from webhook.offline_cli import inject
+
+    return inject(arguments)
+
+
+def _policies(arguments: argparse.Namespace) -> int:
+    from webhook.generated import manifests
+
+    for path, content in manifests().items():
+        file = Path(arguments.out) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        print(f"wrote {file}")
+    return 0
+
+
+def _certs_issue(arguments: argparse.Namespace) -> int:
+    from webhook.certificates import write_set
+
+    write_set(Path(arguments.out), tuple(arguments.host or ("localhost", "127.0.0.1")), days=arguments.days)
+    print(f"wrote ca.crt, tls.crt and tls.key to {arguments.out}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    from webhook import offline_cli, settings
+    from webhook.certs import cli as rotation
+
+    parser = argparse.ArgumentParser(prog="nvshare-webhook", description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = _command(commands, "serve", _serve, "answer the API server's reviews")
+    settings.add_flags(serve)
+    check = _command(commands, "check", _check, "say what admission would say of the objects in files")
+    offline_cli.add_flags(check)
+    check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
+    inject = _command(commands, "inject", _inject, "write the objects as admission would complete them")
+    offline_cli.add_flags(inject)
+    policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
+    policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
+    certs = parser_of(commands, "certs", "certificates")
+    actions = certs.add_subparsers(required=True, metavar="ACTION")
+    rotation.add_commands(actions)
+    issue = _command(actions, "issue", _certs_issue, "make a CA and a leaf")
+    issue.add_argument("--out", required=True, metavar="FOLDER", help="where ca.crt, tls.crt and tls.key go")
+    issue.add_argument("--host", action="append", metavar="NAME", help="name or address to serve (may be repeated)")
+    issue.add_argument("--days", type=int, default=365, help="how long they are valid (default: 365)")
+    return parser
+
+
+def parser_of(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, what: str
+) -> argparse.ArgumentParser:
+    """A command's own parser."""
+    return commands.add_parser(name, help=what, description=what)
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: Command, what: str
+) -> argparse.ArgumentParser:
+    parser = parser_of(commands, name, what)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 done, 1 denied, 2 something was wrong with what we were given."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        run: Command = parsed.run
+        return run(parsed)
+    except WebhookError as error:
+        print(f"nvshare-webhook: {error}", file=sys.stderr)
+        return _BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""CEL, written by Python: literals, our grammar's words as conditions, paths as they resolve.
+
+The rule it owns: each function here says in CEL what `contract.grammar`, `path` and `words` say in Python; the case
+files hold the two equal.  May import the contract.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from contract import grammar, names
+from contract.grammar import Word
+from webhook.path import MOST_STEPS_UP
+
+VGPUS = f"quantity(c.?resources.?limits[?'{names.RESOURCE}'].orValue('0')).asInteger()"
+"""The vGPUs of the container `c`; the API server has checked that they are whole, and that requests are the same."""
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def texts(values: Iterable[str]) -> str:
+    """A list of string literals."""
+    return "[" + ", ".join(text(value) for value in values) + "]"
+
+
+def mapping(values: Mapping[str, str]) -> str:
+    """A map of string literals."""
+    return "{" + ", ".join(f"{text(key)}: {text(value)}" for key, value in values.items()) + "}"
+
+
+def either(condition: str, found: str) -> str:
+    """The list with this text where the condition holds, else an empty one."""
+    return f"({condition} ? [{found}] : [])"
+
+
+def _one_of(kind: Iterable[str]) -> str:
+    return f"v in {texts(kind)}"
+
+
+_QUANTUM = (
+    "v.matches('^[1-9][0-9]{0,6}(ms|s)$') && (v.endsWith('ms')"
+    " ? int(v.substring(0, size(v) - 2)) <= 3600000 : int(v.substring(0, size(v) - 1)) <= 3600)"
+)
+_MEMORY = "size(v) <= 128 && isQuantity(v) && quantity(v).isInteger() && quantity(v).isGreaterThan(quantity('0'))"
+_WHOLE = "v.matches('^[1-9][0-9]{0,5}$') && int(v) <= 1000"
+_MODES = _one_of((grammar.Mode.GANG, grammar.Mode.PER_DEVICE))
+_CONDITIONS: dict[str, str] = {
+    names.INJECTION_LABEL: _one_of(grammar.Injection),
+    names.MULTI_GPU: _MODES,
+    names.ON_MULTI_GPU: _one_of(grammar.OnMultiGpu),
+    names.ALLOCATION: _one_of(grammar.AllocationKind),
+    names.MAX_GPUS: _WHOLE,
+    names.WEIGHT: _WHOLE,
+    names.MAX_WEIGHT: _WHOLE,
+    names.DEFAULT_WEIGHT: _WHOLE,
+    names.MEMORY: _MEMORY,
+    names.MAX_MEMORY: _MEMORY,
+    names.DEFAULT_MEMORY: _MEMORY,
+    names.QUANTUM: _QUANTUM,
+    names.MAX_QUANTUM: _QUANTUM,
+    names.ALLOW: f"v.split(',').all(p, p.trim() in {texts(grammar.Exemption)})",
+}
+"""For each word the condition on its text `v`."""
+
+
+def is_legal(key: str, holder: str) -> str:
+    """The map `holder` has `key`, with a value of the grammar."""
+    return f"({text(key)} in {holder} && [{holder}[{text(key)}]].all(v, {_CONDITIONS[key]}))"
+
+
+def bad_values(table: tuple[Word, ...], holder: str) -> str:
+    """A list with one text for each word of the table whose value in `holder` is outside the grammar."""
+    return " + ".join(
+        either(
+            f"{text(word.key)} in {holder} && !{is_legal(word.key, holder)}",
+            f"{text(word.key + ': ')} + {_shown(f'{holder}[{text(word.key)}]')}"
+            f" + {text(f' is not allowed; it must be {word.allowed}')}",
+        )
+        for word in table
+    )
+
+
+def _shown(value: str) -> str:
+    return f'"\'" + ({value}.size() > 80 ? {value}.substring(0, 80) : {value}) + "\'"'
+
+
+def unknown_keys(table: tuple[Word, ...], holder: str, *, what: str, known_too: Iterable[str] = ()) -> str:
+    """A list with the keys of our domain in `holder` that the table does not have."""
+    known = texts((*(word.key for word in table), *known_too))
+    return f"{holder}.filter(k, k.startsWith({text(names.DOMAIN + '/')}) && !(k in {known})).map(k, {what})"
+
+
+def is_above(key: str, holder: str, ceiling_key: str, ceiling_holder: str) -> str:
+    """Both values are legal, and the one in `holder` is the larger."""
+    value, ceiling = f"{holder}[{text(key)}]", f"{ceiling_holder}[{text(ceiling_key)}]"
+    both = f"{is_legal(key, holder)} && {is_legal(ceiling_key, ceiling_holder)}"
+    return f"({both} && {_LARGER[key].format(value=value, ceiling=ceiling)})"
+
+
+_MILLISECONDS = (
+    "({0}.endsWith('ms') ? int({0}.substring(0, size({0}) - 2)) : 1000 * int({0}.substring(0, size({0}) - 1)))"
+)
+_BY_QUANTITY = "quantity({value}).isGreaterThan(quantity({ceiling}))"
+_BY_NUMBER = "int({value}) > int({ceiling})"
+_LARGER: dict[str, str] = {
+    names.MEMORY: _BY_QUANTITY,
+    names.DEFAULT_MEMORY: _BY_QUANTITY,
+    names.WEIGHT: _BY_NUMBER,
+    names.DEFAULT_WEIGHT: _BY_NUMBER,
+    names.QUANTUM: f"{_MILLISECONDS.format('{value}')} > {_MILLISECONDS.format('{ceiling}')}",
+}
+
+# A path resolves to segments that each end with "/": the root is "/", a folder "/a/b/".
+_CLEAN = "'/' + q.split('/').filter(s, s != '' && s != '.').map(s, s + '/').join('')"
+_STEP_UP = (
+    "(r.indexOf('/../') < 0 ? r : (r.substring(0, r.indexOf('/../')).lastIndexOf('/') < 0 ? ''"
+    " : r.substring(0, r.substring(0, r.indexOf('/../')).lastIndexOf('/'))) + '/' + r.substring(r.indexOf('/../') + 4))"
+)
+_ONE_RUN = "(r.startsWith('/run/') ? '/var' + r : r)"
+
+
+def resolved(path: str) -> str:
+    """A list with the one resolved form of the path expression, for a macro to bind."""
+    steps = f".map(r, {_STEP_UP})" * MOST_STEPS_UP
+    return f"[{path}].map(q, {_CLEAN}){steps}.map(r, {_ONE_RUN})"
+
+
+def resolves_to_touch(path: str, folders: str) -> str:
+    """The path is one of the folders (resolved, each ending with `/`), in one, or above one."""
+    touching = f"{resolved(path)}.exists(r, {folders}.exists(g, g.startsWith(r) || r.startsWith(g)))"
+    return f"({path}.split('/').filter(s, s == '..').size() > {MOST_STEPS_UP} || {touching})"

@@ -1,0 +1,164 @@
+"""The decision on one pod: allow, complete, reduce, warn or deny, with every reason and what to do about it.
+
+The room's core: a pod and its namespace's policy in, a decision out.  May import the contract and the cores beside it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from contract import names
+from contract.grammar import Injection, Mode, OnMultiGpu
+from contract.reasons import ReasonCode, Refusal
+from webhook.injection import complete, hide_gpus_from_debuggers, reduced_containers
+from webhook.namespace_policy import NamespacePolicy
+from webhook.patch import Operation
+from webhook.pod import Container, Pod, count_vgpus
+from webhook.rule import Facts, Scope
+from webhook.rules import POD_RULES
+
+
+class Verdict(StrEnum):
+    """What became of the pod."""
+
+    ALLOWED = "allowed"
+    COMPLETED = "completed"
+    REDUCED = "reduced"
+    WARNED = "warned"
+    DENIED = "denied"
+
+
+class Stage(StrEnum):
+    """When the pod is looked at."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+    EPHEMERAL = "ephemeral"
+    OFFLINE = "offline"
+
+
+class Volumes(StrEnum):
+    """Whether hook and socket are written into the spec as volumes."""
+
+    AUTO = "auto"
+    """Where the namespace's Pod Security lets hostPath through."""
+    NEVER = "never"
+    """They come with the allocation alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer, before it is put into an envelope."""
+
+    verdict: Verdict
+    refusals: tuple[Refusal, ...] = ()
+    patch: tuple[Operation, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def codes(self) -> tuple[ReasonCode, ...]:
+        return tuple(refusal.code for refusal in self.refusals)
+
+    @property
+    def message(self) -> str:
+        return "\n".join(str(refusal) for refusal in self.refusals)
+
+
+_ALLOWED = Decision(Verdict.ALLOWED)
+_VGPU_POD = frozenset((Scope.GATE, Scope.VGPU_POD, Scope.ANY_POD))
+_SCOPES = {
+    Stage.MUTATE: _VGPU_POD,
+    Stage.VALIDATE: _VGPU_POD | {Scope.FINAL},
+    Stage.EPHEMERAL: frozenset((Scope.EPHEMERAL,)),
+    Stage.OFFLINE: _VGPU_POD | {Scope.OFFLINE},
+}
+_OF_SCOPES = {
+    scopes: tuple(rule for rule in POD_RULES if rule.scope in scopes)
+    for scopes in (*_SCOPES.values(), frozenset((Scope.ANY_POD,)))
+}
+
+
+def gather(
+    pod: Pod, namespace: NamespacePolicy, *, volumes: Volumes = Volumes.AUTO, before: frozenset[str] = frozenset()
+) -> Facts:
+    """What the rules may look at; `before` names the ephemeral containers that were there already."""
+    names_mode = names.MULTI_GPU in pod.annotations or namespace.mode is not None
+    reduces = not names_mode and namespace.on_multi_gpu is OnMultiGpu.REDUCE
+    return Facts(
+        pod=pod,
+        namespace=namespace,
+        mode=_mode(pod) or namespace.mode,
+        names_mode=names_mode,
+        reduces=reduces,
+        vgpus=count_vgpus(tuple(item.reduced() for item in pod.containers) if reduces else pod.containers),
+        sharing=pod.sharing,
+        new_ephemeral=tuple(item for item in pod.ephemeral if item.name not in before) if pod.ephemeral else (),
+        with_volumes=volumes is Volumes.AUTO and not namespace.forbids_host_path,
+    )
+
+
+def _mode(pod: Pod) -> Mode | None:
+    text = pod.annotations.get(names.MULTI_GPU)
+    return _MODES.get(text) if text is not None else None
+
+
+_MODES = {mode.value: mode for mode in (Mode.GANG, Mode.PER_DEVICE)}
+
+
+def decide(facts: Facts, stage: Stage) -> Decision:
+    """The decision on a pod with these facts."""
+    if not facts.pod.quantities_are_legal and stage is not Stage.OFFLINE:
+        return _ALLOWED  # the API server refuses it, in its own words
+    refusals = _refusals(facts, stage)
+    if facts.namespace.injection is Injection.WARN:
+        return _warn(facts, refusals, stage)
+    if refusals:
+        return Decision(Verdict.DENIED, refusals)
+    return _completed(facts, stage)
+
+
+def _refusals(facts: Facts, stage: Stage) -> tuple[Refusal, ...]:
+    scopes = _SCOPES[stage]
+    if not facts.sharing and facts.pod.quantities_are_legal:
+        if facts.namespace.injection is None or facts.namespace.is_excluded:
+            return ()
+        scopes = frozenset((Scope.ANY_POD,))
+    refusals: list[Refusal] = []
+    for rule in _OF_SCOPES[scopes]:
+        offenders = rule.find(facts)
+        if offenders:
+            refusals.append(rule.refusal(offenders))
+            if rule.ends_the_search:
+                break
+    return tuple(refusals)
+
+
+def _completed(facts: Facts, stage: Stage) -> Decision:
+    if not facts.sharing or stage is Stage.VALIDATE:
+        return _ALLOWED
+    if stage is Stage.EPHEMERAL:
+        patch = hide_gpus_from_debuggers(facts.new_ephemeral)
+        return Decision(Verdict.COMPLETED, patch=patch) if patch else _ALLOWED
+    patch, reduced = complete(facts), reduced_containers(facts)
+    if reduced:
+        return Decision(Verdict.REDUCED, patch=patch, warnings=tuple(map(_reduction_note, reduced)))
+    return Decision(Verdict.COMPLETED, patch=patch) if patch else _ALLOWED
+
+
+def _reduction_note(container: Container) -> str:
+    return (
+        f"nvshare.com: container '{container.name}' asked {container.vgpus} vGPUs and gets 1, since its namespace"
+        f" reduces; for several, annotate the pod with {names.MULTI_GPU}: gang or per-device"
+    )
+
+
+def _warn(facts: Facts, refusals: tuple[Refusal, ...], stage: Stage) -> Decision:
+    """Decides as ever and changes nothing."""
+    would_be = Decision(Verdict.DENIED, refusals) if refusals else _completed(facts, stage)
+    if would_be is _ALLOWED:
+        return _ALLOWED
+    if refusals:
+        warnings = tuple(f"nvshare.com (warn only) would deny this pod: {refusal}" for refusal in refusals)
+    else:
+        shared = ", ".join(f"'{container.name}'" for container in facts.sharing)
+        warnings = (f"nvshare.com (warn only) would complete this pod: hook and socket in {shared}", *would_be.warnings)
+    return Decision(Verdict.WARNED, refusals, warnings=warnings)

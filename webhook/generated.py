@@ -1,0 +1,75 @@
+"""The files that are written from the table of rules: manifests and the page of refusals.
+
+A pure generator: paths and contents; `nvshare-webhook policies` writes them, a test finds stale ones.
+May import the room's generators.
+"""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+
+from webhook import hide_gpus
+from webhook.fields import Json
+from webhook.manifest_yaml import write_documents
+from webhook.policies import validating_policies, webhook_configurations
+from webhook.rule import Rule
+from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+
+_NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/rules: change it there.\n"
+
+
+def manifests() -> dict[PurePosixPath, str]:
+    """Each generated file below `manifests/`, and its content."""
+    return {
+        PurePosixPath("base/policies.yaml"): _yaml(validating_policies()),
+        PurePosixPath("base/webhooks.yaml"): _yaml(webhook_configurations()),
+        PurePosixPath("overlays/hide-gpus/policy.yaml"): _yaml(hide_gpus.policy()),
+    }
+
+
+def _yaml(objects: list[Json]) -> str:
+    return _NOTE + write_documents(objects)
+
+
+def all_rules() -> Iterable[Rule[Any]]:
+    """Every rule, in the order of the page."""
+    return (*POD_RULES, *CHANGE_RULES, *NAMESPACE_RULES)
+
+
+_HEAD = """# Refusals
+
+Written by `nvshare-webhook policies --docs` from the table in `webhook/rules`: change it there.
+
+Each refusal begins with its code; the same code is the metric's label, a word in the log line, and, in
+`nvshare-webhook check --output json`, a field. *Decided by* says who refuses: the API server's own policies (even
+while the webhook is down), the webhook, or both. Every example is refused by a real API server in the tests.
+
+| code | looks at | decided by |
+|---|---|---|
+"""
+
+
+def refusals_page(examples: dict[str, str]) -> str:
+    """The page of every code, with an example object for each code that has one."""
+    rules = list(all_rules())
+    rows = "".join(
+        f"| [{rule.code}](#{rule.code.lower()}) | {rule.scope.value} | {_decided_by(rule)} |\n" for rule in rules
+    )
+    return _HEAD + rows + "".join(_section(rule, examples.get(rule.code, "")) for rule in rules)
+
+
+_ONLY_POLICY = ("AnnotationChanged", "NamespaceValueUnknown", "NvidiaRuntimeWithoutGpu")
+
+
+def _decided_by(rule: Rule[Any]) -> str:
+    if rule.code == "IllegalQuantity":
+        return "the API server's validation; `check` says it first"
+    if rule.cel is None:
+        return "webhook"
+    return "policy" if rule.code in _ONLY_POLICY else "policy and webhook"
+
+
+def _section(rule: Rule[Any], example: str) -> str:
+    shown = f"\nFor example:\n\n```yaml\n{example}```\n" if example else ""
+    cause = rule.cause.replace("{found}", "*…*")
+    return f"\n## {rule.code}\n\n{cause}\n\n**Fix**: {rule.remedy}\n{shown}"

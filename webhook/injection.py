@@ -1,0 +1,154 @@
+"""What a pod with vGPUs gets: a list of steps, each returning patch operations on the raw JSON.
+
+To add one, write it and list it in STEPS.  The rule it owns: applied to its own output, every step returns nothing.
+Steps see only pods that no rule refused.  May import the contract, `fields`, `patch`, `pod`, `rule` and `words`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from contract import names
+from webhook.fields import Json, read_map, read_maps
+from webhook.patch import Operation, append_all, escape, prepend_all, put, put_members, remove
+from webhook.pod import Container
+from webhook.rule import Facts
+from webhook.words import MOUNTS, SHADOWED, VOLUMES, preload_with_hook
+
+_FORMAT = "v1"
+"""Of the summary in the annotation `nvshare.com/injected`."""
+
+
+def _environment(facts: Facts) -> Iterator[Operation]:
+    for container in facts.sharing:
+        yield from _entries(container, facts.expected_mode(container).value)
+
+
+def _entries(container: Container, mode: str) -> list[Operation]:
+    path, present = f"{container.path}/env", {entry["name"] for _, entry in container.steering}
+    ours = [{"name": names.ENV_PRELOAD, "value": preload_with_hook("")}, {"name": names.ENV_MODE, "value": mode}]
+    if container.has_env_from:
+        ours += [{"name": name, "value": value} for name, value in SHADOWED.items()]
+    missing = [entry for entry in ours if entry["name"] not in present] if present else ours
+    preloads = [place for place, entry in container.steering if entry["name"] == names.ENV_PRELOAD]
+    changes = _preload(path, container.env, preloads) if preloads else []
+    return [*changes, *prepend_all(path, container.env, missing)]
+
+
+def _preload(path: str, env: list[Json], places: list[int]) -> list[Operation]:
+    """Our hook in front of the user's own; of several entries the last is the one that counts, and it alone stays."""
+    value = env[places[-1]].get("value") or ""
+    wanted = preload_with_hook(value)
+    changes = [put(f"{path}/{places[-1]}/value", wanted)] if wanted != value else []
+    if any(f"$({names.ENV_PRELOAD})" in (entry.get("value") or "") for entry in env):
+        return changes  # a later value refers to an earlier one
+    return changes + [remove(f"{path}/{place}") for place in reversed(places[:-1])]
+
+
+def _volumes(facts: Facts) -> Iterator[Operation]:
+    if not facts.with_volumes:
+        return
+    volumes = facts.pod.volumes
+    yield from append_all("/spec/volumes", volumes, [item for item in VOLUMES if item not in volumes])
+    for container in facts.sharing:
+        missing = [mount for mount in MOUNTS if mount not in container.mounts]
+        yield from append_all(f"{container.path}/volumeMounts", container.mounts, missing)
+
+
+def _reduction(facts: Facts) -> Iterator[Operation]:
+    for container in reduced_containers(facts):
+        resources = read_map(container.raw, "resources")
+        for kind in ("limits", "requests"):
+            if names.RESOURCE in read_map(resources, kind):
+                yield put(f"{container.path}/resources/{kind}/{escape(names.RESOURCE)}", "1")
+
+
+def reduced_containers(facts: Facts) -> tuple[Container, ...]:
+    """The containers that get one vGPU instead of several."""
+    if not facts.reduces:
+        return ()
+    return tuple(container for container in facts.sharing if container.vgpus > 1)
+
+
+def _node_affinity(facts: Facts) -> Iterator[Operation]:
+    """A node must have as many GPUs as the greediest container needs distinct ones; ANDed with the user's terms."""
+    most = 1 if facts.reduces else max(container.vgpus for container in facts.sharing)
+    if most < 2:
+        return
+    wanted = {"key": names.NODE_COUNT, "operator": "Gt", "values": [str(most - 1)]}
+    affinity = read_map(facts.pod.spec, "affinity")
+    node = read_map(affinity, "nodeAffinity")
+    required = read_map(node, _REQUIRED)
+    if required:
+        yield from _with_expression(read_maps(required, "nodeSelectorTerms"), wanted)
+        return
+    rule = {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+    if not affinity:
+        yield put("/spec/affinity", {"nodeAffinity": rule})
+    else:
+        yield from put_members("/spec/affinity/nodeAffinity", node, rule)
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS = f"/spec/affinity/nodeAffinity/{_REQUIRED}/nodeSelectorTerms"
+
+
+def _with_expression(terms: list[Json], wanted: Json) -> Iterator[Operation]:
+    """Terms are alternatives, so each gets it; an empty term matches no node and must go on doing so."""
+    for index, term in enumerate(terms):
+        expressions = read_maps(term, "matchExpressions")
+        if (expressions or term.get("matchFields")) and wanted not in expressions:
+            yield from append_all(f"{_TERMS}/{index}/matchExpressions", expressions, [wanted])
+
+
+def _annotations(facts: Facts) -> Iterator[Operation]:
+    present = facts.pod.annotations
+    wanted = {key: value for key, value in facts.namespace.defaults.items() if key not in present}
+    wanted[names.INJECTED] = summarize(facts)
+    reduced = reduced_containers(facts)
+    if reduced:
+        wanted[names.REDUCED_FROM] = ",".join(f"{container.name}={container.vgpus}" for container in reduced)
+    elif names.REDUCED_FROM in present and not _was_reduced(facts):
+        yield remove(f"/metadata/annotations/{escape(names.REDUCED_FROM)}")
+    changed = {key: value for key, value in wanted.items() if present.get(key) != value}
+    if not facts.pod.raw.get("metadata"):
+        yield put("/metadata", {"annotations": changed})
+    else:
+        yield from put_members("/metadata/annotations", present, changed)
+
+
+def _was_reduced(facts: Facts) -> bool:
+    """The note of a reduction fits the pod: each container named has one vGPU now, and its namespace reduces."""
+    counts = {container.name: container.vgpus for container in facts.sharing}
+    entries = [entry.partition("=") for entry in facts.pod.annotations[names.REDUCED_FROM].split(",")]
+    fits = all(counts.get(name) == 1 and amount.isascii() and amount.isdigit() for name, _, amount in entries)
+    return fits and facts.reduces
+
+
+def summarize(facts: Facts) -> str:
+    """What was done, for `nvshare.com/injected`: each container's mode, and how hook and socket come."""
+    modes = [f"{container.name}={facts.expected_mode(container)}" for container in facts.sharing]
+    return " ".join((_FORMAT, *modes, "volumes" if facts.with_volumes else "no-volumes"))
+
+
+STEPS: tuple[Callable[[Facts], Iterator[Operation]], ...] = (
+    _reduction,
+    _environment,
+    _volumes,
+    _node_affinity,
+    _annotations,
+)
+
+
+def complete(facts: Facts) -> tuple[Operation, ...]:
+    """The operations that complete the pod; none where it is complete."""
+    return tuple(operation for step in STEPS for operation in step(facts))
+
+
+def hide_gpus_from_debuggers(containers: tuple[Container, ...]) -> tuple[Operation, ...]:
+    """New debug containers on a pod with vGPUs see no GPU of their own."""
+    void = {"name": names.ENV_VISIBLE_DEVICES, "value": SHADOWED[names.ENV_VISIBLE_DEVICES]}
+    return tuple(
+        operation
+        for container in containers
+        if not any(entry["name"] == names.ENV_VISIBLE_DEVICES for _, entry in container.steering)
+        for operation in prepend_all(f"{container.path}/env", container.env, [void])
+    )

@@ -1,0 +1,97 @@
+"""Logs: one line a decision, JSON or text, ASCII only, never an object's content.
+
+The decision line is written by hand rather than through a record's formatting, since it is paid by every review.
+May import the standard library's logging and the room's cores.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TextIO
+
+from webhook.errors import WebhookError
+from webhook.review import Answer
+
+
+class Format(StrEnum):
+    """How a line looks."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+def _stamp(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": _stamp(record.created), "level": record.levelname.lower(), "message": record.getMessage()}
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def configure(form: Format) -> None:
+    """Everything that logs goes to standard error in one form."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(_JsonFormatter() if form is Format.JSON else text)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+class DecisionLog:
+    """One line a review, a moment later: written one by one, lines cost a busy server more than its decisions."""
+
+    def __init__(self, form: Format, stream: TextIO, *, later: Callable[[Callable[[], None]], object]) -> None:
+        self._as_line = _json_line if form is Format.JSON else _text_line
+        self._stream, self._later = stream, later
+        self._waiting: list[str] = []
+
+    def write(self, path: str, result: Answer | WebhookError, *, seconds: float, now: float) -> None:
+        """The line of one review."""
+        if not self._waiting:
+            self._later(self.flush)
+        self._waiting.append(self._as_line(_words(path, result, seconds=seconds, now=now)))
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        waiting, self._waiting = self._waiting, []
+        self._stream.write("".join(waiting))
+        self._stream.flush()
+
+
+def _words(path: str, result: Answer | WebhookError, *, seconds: float, now: float) -> dict[str, object]:
+    words: dict[str, object] = {"time": _stamp(now), "path": path}
+    if isinstance(result, Answer):
+        words["namespace"] = result.namespace[:_LONGEST_NAME]
+        words["pod"] = result.pod[:_LONGEST_NAME]
+        words["verdict"] = result.decision.verdict.value
+        if result.decision.refusals:
+            words["codes"] = ",".join(result.decision.codes)
+        if result.is_dry_run:
+            words["dry_run"] = True
+        words["uid"] = result.uid[:_LONGEST_NAME]
+    else:
+        words["verdict"] = "error"
+        words["status"] = result.status
+        words["error"] = str(result)[:400]
+    words["ms"] = round(seconds * 1000, 3)
+    return words
+
+
+_LONGEST_NAME = 253
+
+
+def _json_line(words: dict[str, object]) -> str:
+    return json.dumps(words) + "\n"
+
+
+def _text_line(words: dict[str, object]) -> str:
+    """Text of a pod's may hold a newline: it is written as Python would, so that a line stays a line."""
+    line = " ".join(f"{key}={value}" for key, value in words.items())
+    return line.encode("unicode_escape").decode("ascii") + "\n"

@@ -1,0 +1,152 @@
+"""What a namespace's labels and annotations say about its pods' vGPUs.
+
+The rule it owns: a value outside the grammar makes the whole policy invalid, and the problem quotes it; nothing is
+guessed.  May import the contract and `fields`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from contract import names
+from contract.errors import BadValue
+from contract.grammar import (
+    DEFAULT_WEIGHT,
+    NAMESPACE_ANNOTATIONS,
+    NAMESPACE_LABELS,
+    Exemption,
+    Injection,
+    Mode,
+    OnMultiGpu,
+    Word,
+    read_word,
+    read_words,
+    unknown_keys,
+)
+from webhook.fields import Json, read_map, read_text, read_texts
+
+EXCLUDED_NAMESPACES = ("kube-system", names.SYSTEM_NAMESPACE)
+"""Never ours, whatever their labels say: what starts the webhook may not depend on it."""
+POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
+_LEVELS_WITHOUT_HOST_PATH = ("baseline", "restricted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespacePolicy:
+    """One namespace's word, read."""
+
+    name: str
+    injection: Injection | None = None
+    mode: Mode | None = None
+    on_multi_gpu: OnMultiGpu = OnMultiGpu.REJECT
+    max_gpus: int | None = None
+    max_memory: int | None = None
+    """Bytes."""
+    max_weight: int | None = None
+    max_quantum: int | None = None
+    """Milliseconds."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Pod annotations that a pod gets when it names none of its own."""
+    allow: frozenset[Exemption] = frozenset()
+    forbids_host_path: bool = False
+    """Pod Security of level baseline or restricted is enforced."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the labels and annotations, one entry each; then nothing else here may be relied upon."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The annotations as written, for messages."""
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.name in EXCLUDED_NAMESPACES
+
+    def allows(self, exemption: Exemption) -> bool:
+        return exemption in self.allow
+
+
+def read_namespace(raw: Json) -> NamespacePolicy:
+    """The policy in a Namespace object."""
+    metadata = read_map(raw, "metadata")
+    return policy_of(read_text(metadata, "name"), read_texts(metadata, "labels"), read_texts(metadata, "annotations"))
+
+
+def policy_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NamespacePolicy:
+    """The policy that these labels and annotations mean."""
+    problems = namespace_problems(labels, annotations)
+    forbids_host_path = labels.get(POD_SECURITY_LABEL) in _LEVELS_WITHOUT_HOST_PATH
+    if problems:
+        return NamespacePolicy(
+            name=name,
+            injection=_injection(labels),
+            forbids_host_path=forbids_host_path,
+            problems=problems,
+            texts=annotations,
+        )
+    words = read_words(NAMESPACE_ANNOTATIONS, annotations)
+    return NamespacePolicy(
+        name=name,
+        injection=_injection(labels),
+        mode=cast(Mode | None, words.get(names.MULTI_GPU)),
+        on_multi_gpu=cast(OnMultiGpu, words.get(names.ON_MULTI_GPU, OnMultiGpu.REJECT)),
+        max_gpus=cast(int | None, words.get(names.MAX_GPUS)),
+        max_memory=cast(int | None, words.get(names.MAX_MEMORY)),
+        max_weight=cast(int | None, words.get(names.MAX_WEIGHT)),
+        max_quantum=cast(int | None, words.get(names.MAX_QUANTUM)),
+        defaults=_defaults(annotations, words),
+        allow=cast(frozenset[Exemption], words.get(names.ALLOW, frozenset())),
+        forbids_host_path=forbids_host_path,
+        texts=annotations,
+    )
+
+
+def _injection(labels: Mapping[str, str]) -> Injection | None:
+    try:
+        return Injection(labels.get(names.INJECTION_LABEL, ""))
+    except ValueError:
+        return None
+
+
+def namespace_problems(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Every value and key of ours that a Namespace may not have, in words; empty when all is well."""
+    bad = (*_bad_values(NAMESPACE_LABELS, labels), *_bad_values(NAMESPACE_ANNOTATIONS, annotations))
+    unknown = (
+        *(f"label {key} is not one we know" for key in unknown_keys(NAMESPACE_LABELS, labels)),
+        *(f"annotation {key} is not one we know" for key in unknown_keys(NAMESPACE_ANNOTATIONS, annotations)),
+    )
+    return (*bad, *unknown) or _contradictions(annotations)
+
+
+def _bad_values(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str, ...]:
+    problems = []
+    for word in table:
+        if word.key in found:
+            try:
+                read_word(word, found[word.key])
+            except BadValue as error:
+                problems.append(str(error))
+    return tuple(problems)
+
+
+CEILING_PAIRS = ((names.DEFAULT_MEMORY, names.MAX_MEMORY), (names.DEFAULT_WEIGHT, names.MAX_WEIGHT))
+
+
+def _contradictions(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    words = read_words(NAMESPACE_ANNOTATIONS, annotations)
+    return tuple(
+        f"{default}: '{annotations[default]}' is above {ceiling}: '{annotations[ceiling]}'"
+        for default, ceiling in CEILING_PAIRS
+        if default in words and ceiling in words and cast(int, words[default]) > cast(int, words[ceiling])
+    )
+
+
+def _defaults(annotations: Mapping[str, str], words: Mapping[str, object]) -> dict[str, str]:
+    """A ceiling binds those who say nothing too: without a default of its own, it is the default."""
+    defaults: dict[str, str] = {}
+    memory = annotations.get(names.DEFAULT_MEMORY, annotations.get(names.MAX_MEMORY))
+    if memory is not None:
+        defaults[names.MEMORY] = memory
+    ceiling = cast(int, words.get(names.MAX_WEIGHT, DEFAULT_WEIGHT))
+    if names.DEFAULT_WEIGHT in annotations:
+        defaults[names.WEIGHT] = annotations[names.DEFAULT_WEIGHT]
+    elif ceiling < DEFAULT_WEIGHT:
+        defaults[names.WEIGHT] = str(ceiling)
+    return defaults

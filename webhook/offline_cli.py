@@ -1,0 +1,199 @@
+"""`check` and `inject`: files in, words or YAML out.
+
+Exit code 0 allowed, 1 denied, 2 something in the input cannot be read.  May import files and the room's cores.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contract import names
+from contract.grammar import Injection
+from webhook.decision import Verdict, Volumes
+from webhook.errors import MalformedObject, StartError
+from webhook.fields import Json, read_text
+from webhook.manifest_yaml import read_documents, write_documents
+from webhook.namespace_policy import NamespacePolicy, policy_of, read_namespace
+from webhook.offline import Finding, completed, is_denied, judge, objects_in
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """What `check` and `inject` have in common."""
+    parser.add_argument(
+        "-f", "--file", action="append", required=True, metavar="FILE|-|DIR", help="YAML or JSON; may be repeated"
+    )
+    parser.add_argument("--namespace", default="default", help="for objects that name none (default: default)")
+    parser.add_argument(
+        "--namespace-file", metavar="FILE", help="YAML file of Namespaces; the others have not opted in"
+    )
+    parser.add_argument(
+        "--injection", choices=(*Injection, "none"), help=f"the namespace's label {names.INJECTION_LABEL}"
+    )
+    parser.add_argument("--namespace-label", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--namespace-annotation", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--volumes", choices=tuple(Volumes), default=Volumes.AUTO.value, help="as `serve` has it")
+
+
+@dataclass(slots=True)
+class Policies:
+    """What is known of namespaces: those in files, else what the flags say of every other one."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    known: dict[str, NamespacePolicy] = field(default_factory=dict)
+
+    def of(self, name: str) -> NamespacePolicy:
+        return self.known.get(name) or policy_of(name, self.labels, self.annotations)
+
+
+def _policies(arguments: argparse.Namespace) -> Policies:
+    labels = dict(_pair(text) for text in arguments.namespace_label)
+    annotations = dict(_pair(text) for text in arguments.namespace_annotation)
+    injection = arguments.injection
+    if injection is None and not arguments.namespace_file and names.INJECTION_LABEL not in labels:
+        injection = Injection.ENABLED.value
+        print(
+            f"nvshare-webhook: no namespace is described, so one with {names.INJECTION_LABEL}: enabled is taken"
+            " (describe it with --namespace-file or --injection)",
+            file=sys.stderr,
+        )
+    if injection not in (None, "none"):
+        labels[names.INJECTION_LABEL] = injection
+    policies = Policies(labels, annotations)
+    if arguments.namespace_file:
+        _learn(policies, arguments.namespace_file)
+    return policies
+
+
+def _learn(policies: Policies, path: str) -> None:
+    for _, item in _objects(path):
+        if read_text(item, "kind") != "Namespace":
+            raise StartError(f"{path} holds something that is no Namespace. Leave only Namespaces in it.")
+        policy = read_namespace(item)
+        policies.known[policy.name] = policy
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise StartError(f"{text!r} is not KEY=VALUE. Write, for example, {names.MAX_GPUS}=4.")
+    return key, value
+
+
+def _texts(source: str) -> Iterator[tuple[str, str]]:
+    """Each file's name and text."""
+    try:
+        if source == "-":
+            yield "standard input", sys.stdin.read()
+        elif Path(source).is_dir():
+            files = sorted(path for path in Path(source).rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+            if not files:
+                raise StartError(f"the folder {source} holds no {', '.join(_SUFFIXES)} file. Name another.")
+            yield from ((str(path), path.read_text()) for path in files)
+        else:
+            yield source, Path(source).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(
+            f"{source} cannot be read ({error}). Name a file, a folder, or - for standard input."
+        ) from None
+
+
+def _objects(source: str) -> Iterator[tuple[str, Json]]:
+    """Each object in the source, with the file it stands in."""
+    for name, text in _texts(source):
+        try:
+            for document in read_documents(text):
+                if not isinstance(document, dict):
+                    raise StartError(f"{name} holds a document that is no Kubernetes object. Remove it.")
+                yield from ((name, item) for item in objects_in(document))
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise StartError(f"{name} is not YAML ({_one_line(error)}). Correct it there.") from None
+        except MalformedObject as error:
+            raise StartError(f"{name} is not a Kubernetes object: {error}. Correct it there.") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _judged(arguments: argparse.Namespace) -> list[tuple[Json, list[Finding]]]:
+    policies = _policies(arguments)
+    objects = [found for source in arguments.file for found in _objects(source)]
+    for _, item in objects:
+        if read_text(item, "apiVersion") == "v1" and read_text(item, "kind") == "Namespace":
+            policy = read_namespace(item)
+            policies.known.setdefault(policy.name, policy)
+    judged = []
+    for name, item in objects:
+        try:
+            findings = judge(
+                item, policies.of, default_namespace=arguments.namespace, volumes=Volumes(arguments.volumes)
+            )
+        except MalformedObject as error:
+            raise StartError(f"{name} is not a Kubernetes object: {error}. Correct it there.") from None
+        judged.append((item, findings))
+    return judged
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Says the decision on every pod and template."""
+    findings = [finding for _, found in _judged(arguments) for finding in found]
+    if arguments.output == "json":
+        print(json.dumps([_as_json(finding) for finding in findings], indent=2))
+    elif not findings:
+        print("nothing here creates pods")
+    else:
+        print("\n".join(line for finding in findings for line in _lines(finding)))
+    return 1 if is_denied(findings) else 0
+
+
+def inject(arguments: argparse.Namespace) -> int:
+    """Writes every object as admission would complete it, or says why it would not."""
+    judged = _judged(arguments)
+    findings = [finding for _, found in judged for finding in found]
+    for finding in findings:
+        if finding.decision.verdict not in (Verdict.ALLOWED, Verdict.COMPLETED):
+            print("\n".join(_lines(finding)), file=sys.stderr)
+    if is_denied(findings):
+        return 1
+    sys.stdout.write(write_documents([completed(item, found) for item, found in judged]))
+    return 0
+
+
+def _title(finding: Finding) -> str:
+    place = f" at {finding.place}" if finding.place else ""
+    return f"{finding.kind.lower()}/{finding.name} in namespace {finding.namespace}{place}"
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    decision = finding.decision
+    yield f"{_title(finding)}: {decision.verdict}"
+    if decision.verdict is Verdict.DENIED:
+        for refusal in decision.refusals:
+            yield f"  {refusal.code}: {refusal.cause}"
+            yield "  fix: " + refusal.remedy.replace("\n", "\n    ")
+    yield from (f"  warning: {warning}" for warning in decision.warnings)
+
+
+def _as_json(finding: Finding) -> Json:
+    decision = finding.decision
+    said: dict[str, Any] = {
+        "kind": finding.kind,
+        "name": finding.name,
+        "namespace": finding.namespace,
+        "place": finding.place,
+        "verdict": decision.verdict.value,
+        "codes": list(decision.codes),
+        "refusals": [{"code": item.code, "cause": item.cause, "remedy": item.remedy} for item in decision.refusals],
+        "warnings": list(decision.warnings),
+        "patch": list(decision.patch),
+    }
+    return said

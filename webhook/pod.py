@@ -1,0 +1,192 @@
+"""A pod as the rules read it: its containers with their kind, place and number of vGPUs, counted as Kubernetes counts.
+
+Everything is read once, here, through `fields`; what the rules do not read is not looked at.
+May import the contract, `fields` and the room's errors.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from contract import names
+from contract.errors import BadQuantity
+from contract.quantity import parse_quantity
+from webhook.fields import Json, read_flag, read_list, read_map, read_maps, read_text, read_texts
+
+STEERING_NAMES = frozenset((names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES"))
+STEERING_PREFIX = "NVSHARE_"
+
+
+class Kind(Enum):
+    """What a container is to Kubernetes."""
+
+    APP = "app"
+    INIT = "init"
+    SIDECAR = "sidecar"
+    """An init container that runs on (`restartPolicy: Always`)."""
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Container:
+    """One container: what rules and steps ask of it."""
+
+    kind: Kind
+    name: str
+    path: str
+    """Its JSON pointer in the pod."""
+    raw: Json
+    vgpus: int
+    """How many it asks for; 0 where the quantity is not one that the API accepts."""
+    quantity_is_legal: bool
+    """False where the API will refuse the vGPU quantity: not whole, negative, or limits and requests differ."""
+    env: list[Json]
+    steering: tuple[tuple[int, Json], ...]
+    """The entries of `env` that steer the hook, the loader or the runtime, each with its place."""
+    has_env_from: bool
+    mounts: list[Json]
+    resources: Mapping[str, Any]
+    """Limits and requests together."""
+    privileged: bool
+    capabilities: tuple[str, ...]
+    """Those it adds, upper case and without `CAP_`."""
+
+    def reduced(self) -> "Container":
+        """The same, with one vGPU where it asks for several."""
+        return replace(self, vgpus=1) if self.vgpus > 1 else self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pod:
+    """One pod: its own fields and its containers."""
+
+    raw: Json
+    spec: Json
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    containers: tuple[Container, ...]
+    """Init containers, then ordinary ones; ephemeral ones apart."""
+    ephemeral: tuple[Container, ...]
+    volumes: list[Json]
+
+    @property
+    def sharing(self) -> tuple[Container, ...]:
+        """The containers that ask for vGPUs."""
+        return tuple([container for container in self.containers if container.vgpus])
+
+    @property
+    def quantities_are_legal(self) -> bool:
+        return all([container.quantity_is_legal for container in self.containers])
+
+
+def read_pod(raw: Json) -> Pod:
+    """The pod in raw JSON; raises MalformedObject where a field has a type that no pod can have."""
+    metadata, spec = read_map(raw, "metadata"), read_map(raw, "spec")
+    ordinary = (*_read_containers(Kind.INIT, spec), *_read_containers(Kind.APP, spec))
+    ephemeral = tuple(_read_containers(Kind.EPHEMERAL, spec))
+    volumes = read_maps(spec, "volumes")
+    for volume in volumes:
+        read_text(volume, "name")
+        read_text(read_map(volume, "hostPath"), "path")
+    return Pod(
+        raw=raw,
+        spec=spec,
+        annotations=read_texts(metadata, "annotations"),
+        labels=read_texts(metadata, "labels"),
+        containers=ordinary,
+        ephemeral=ephemeral,
+        volumes=volumes,
+    )
+
+
+_KEYS = {Kind.INIT: "initContainers", Kind.APP: "containers", Kind.EPHEMERAL: "ephemeralContainers"}
+
+
+def _steering(env: list[Json]) -> tuple[tuple[int, Json], ...]:
+    """One pass over the entries, typed by hand: there are many, and nearly all are nobody's business."""
+    found = []
+    for place, entry in enumerate(env):
+        name, value = entry.get("name"), entry.get("value")
+        if type(name) is not str or (value is not None and type(value) is not str):
+            read_text(entry, "name")
+            read_text(entry, "value")
+        elif name in STEERING_NAMES or name.startswith(STEERING_PREFIX):
+            read_map(entry, "valueFrom")
+            found.append((place, entry))
+    return tuple(found)
+
+
+def _mounts(raw: Json) -> list[Json]:
+    mounts = read_maps(raw, "volumeMounts")
+    for mount in mounts:
+        if type(mount.get("name")) is not str or type(mount.get("mountPath")) is not str:
+            read_text(mount, "name")
+            read_text(mount, "mountPath")
+    return mounts
+
+
+def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
+    key = _KEYS[kind]
+    for index, raw in enumerate(read_maps(spec, key)):
+        is_sidecar = kind is Kind.INIT and read_text(raw, "restartPolicy") == "Always"
+        resources, security = read_map(raw, "resources"), read_map(raw, "securityContext")
+        limits, requests = read_map(resources, "limits"), read_map(resources, "requests")
+        vgpus, env = _vgpus(limits, requests), read_maps(raw, "env")
+        yield Container(
+            kind=Kind.SIDECAR if is_sidecar else kind,
+            name=read_text(raw, "name"),
+            path=f"/spec/{key}/{index}",
+            raw=raw,
+            vgpus=vgpus or 0,
+            quantity_is_legal=vgpus is not None,
+            env=env,
+            steering=_steering(env),
+            has_env_from=bool(read_list(raw, "envFrom")),
+            mounts=_mounts(raw),
+            resources={**requests, **limits} if requests else limits,
+            privileged=read_flag(security, "privileged"),
+            capabilities=_capabilities(security) if security else (),
+        )
+
+
+def _capabilities(security: Json) -> tuple[str, ...]:
+    added = read_list(read_map(security, "capabilities"), "add")
+    return tuple(str(name).upper().removeprefix("CAP_") for name in added)
+
+
+def _vgpus(limits: Json, requests: Json) -> int | None:
+    """How many vGPUs; None where the API will refuse the pair.  Absent requests are what limits say, as it defaults."""
+    if names.RESOURCE not in limits and names.RESOURCE not in requests:
+        return 0
+    limit = read_amount(limits.get(names.RESOURCE))
+    request = read_amount(requests.get(names.RESOURCE)) if names.RESOURCE in requests else limit
+    if limit is None or limit != request or limit < 0 or limit.denominator != 1:
+        return None
+    return int(limit)
+
+
+def read_amount(value: object) -> Fraction | None:
+    """The number in a quantity, or None where it is none."""
+    if value == "1":
+        return _ONE
+    try:
+        return parse_quantity(value)
+    except BadQuantity:
+        return None
+
+
+_ONE = Fraction(1)
+
+
+def count_vgpus(containers: tuple[Container, ...]) -> int:
+    """What the pod holds at once: ordinary containers and sidecars together, or, if more, the largest init step."""
+    sidecars = largest_step = 0
+    for container in containers:
+        if container.kind is Kind.SIDECAR:
+            sidecars += container.vgpus
+        elif container.kind is Kind.INIT:
+            largest_step = max(largest_step, sidecars + container.vgpus)
+    ordinary = sum(container.vgpus for container in containers if container.kind is Kind.APP)
+    return max(sidecars + ordinary, largest_step)

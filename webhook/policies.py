@@ -1,0 +1,322 @@
+"""The objects the API server gets from the table of rules: validating policies, webhook configurations, hide-gpus.
+
+Each policy is a scope's rules with the variables they use; what the API server decides alone it decides even while the
+webhook is down.  A pure generator: `nvshare-webhook policies` writes what it returns.  May import the room's cores.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from contract import names
+from contract.grammar import Injection, Mode
+from webhook import cel
+from webhook.fields import Json
+from webhook.namespace_policy import EXCLUDED_NAMESPACES
+from webhook.rule import Rule, Scope
+from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+
+API_VERSION = "admissionregistration.k8s.io/v1"
+WEBHOOK_NAME = "nvshare-webhook"
+WEBHOOK_TIMEOUT_SECONDS = 5
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_RESOURCE = cel.text(names.RESOURCE)
+
+Rules = Iterable[Rule[Any]]
+
+
+def _asks(containers: str) -> str:
+    limits, requests = (f"c.?resources.?{kind}.orValue({{}})" for kind in ("limits", "requests"))
+    return f"{containers}.exists(c, {_RESOURCE} in {limits} || {_RESOURCE} in {requests})"
+
+
+ASKS_FOR_VGPU = (
+    f"{_asks('object.spec.containers')} || (has(object.spec.initContainers) && {_asks('object.spec.initContainers')})"
+)
+"""The condition under which the webhook is called at all; guarded, since an error in it would refuse the pod."""
+
+_COUNTED = cel.VGPUS
+_SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"
+_BEFORE = "variables.init_names.indexOf(s.name) < variables.init_names.indexOf(c.name)"
+_SIDECARS_BEFORE = (
+    f"variables.inits.filter(s, s.?restartPolicy.orValue('') == 'Always' && {_BEFORE}).map(c, {_COUNTED}).sum()"
+)
+_POD_VARIABLES: dict[str, str] = {
+    "annotations": "{meta}.?annotations.orValue({{}})",
+    "labels": "{meta}.?labels.orValue({{}})",
+    "spec": "{spec}",
+    "namespace_annotations": "namespaceObject.metadata.?annotations.orValue({{}})",
+    "namespace_labels": "namespaceObject.metadata.?labels.orValue({{}})",
+    "inits": "variables.spec.?initContainers.orValue([])",
+    "init_names": "variables.inits.map(c, c.name)",
+    "containers": "variables.inits + variables.spec.containers",
+    "asking": f"variables.containers.filter(c, {_COUNTED.replace('{', '{{').replace('}', '}}')} > 0)",
+    "volumes": "variables.spec.?volumes.orValue([])",
+    "mode": f"variables.annotations[?'{names.MULTI_GPU}'].orValue("
+    f"variables.namespace_annotations[?'{names.MULTI_GPU}'].orValue('{Mode.PER_DEVICE}'))",
+    "allow": f"variables.namespace_annotations[?'{names.ALLOW}'].orValue('').split(',').map(p, p.trim())",
+    "init_steps": f"variables.inits.filter(c, !({_SIDECAR}) && {_COUNTED} > 0).map(c, {_COUNTED} + {_SIDECARS_BEFORE})",
+    "running": f"variables.spec.containers.map(c, {_COUNTED}).sum()"
+    f" + variables.inits.filter(c, {_SIDECAR}).map(c, {_COUNTED}).sum()",
+    "vgpus": "variables.init_steps.exists(n, n > variables.running) ? variables.init_steps.max() : variables.running",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """One ValidatingAdmissionPolicy, and where it is bound."""
+
+    name: str
+    rules: Rules
+    resources: tuple[Json, ...]
+    variables: Mapping[str, str]
+    bindings: tuple[Json, ...]
+    conditions: Mapping[str, str] = field(default_factory=dict)
+
+
+def _match(group: str, resources: tuple[str, ...], operations: tuple[str, ...], version: str = "v1") -> Json:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": list(operations),
+        "resources": list(resources),
+    }
+
+
+def _in_namespaces(key: str, operator: str, values: Iterable[str]) -> Json:
+    return {"namespaceSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}}
+
+
+def _binding(suffix: str, actions: list[str], where: Json | None = None) -> Json:
+    return {"suffix": suffix, "actions": actions, "where": where}
+
+
+_ENABLED = _in_namespaces(names.INJECTION_LABEL, "In", [Injection.ENABLED.value])
+_WARN = _in_namespaces(names.INJECTION_LABEL, "In", [Injection.WARN.value])
+_OTHERS = _in_namespaces(names.INJECTION_LABEL, "NotIn", [item.value for item in Injection])
+_EXCLUDED = _in_namespaces(_NAME_LABEL, "In", EXCLUDED_NAMESPACES)
+_DENY, _ONLY_WARN = ["Deny"], ["Warn", "Audit"]
+_OPTED_IN = (_binding("enforce", _DENY, _ENABLED), _binding("warn", _ONLY_WARN, _WARN))
+_CREATED_PODS = (_match("", ("pods",), ("CREATE",)),)
+
+
+def _pod_variables(meta: str = "object.metadata", spec: str = "object.spec") -> dict[str, str]:
+    return {name: text.format(meta=meta, spec=spec) for name, text in _POD_VARIABLES.items()}
+
+
+def _of(*scopes: Scope, but: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
+    """The rules of these scopes that the API server can decide, in the table's order."""
+    return tuple(
+        rule
+        for rule in POD_RULES
+        if rule.cel and rule.scope in scopes and rule.code not in but and (not only or rule.code in only)
+    )
+
+
+_COSTLY = ("MountInTheWay", "SystemVolumeMounted")
+"""Rules over mounts, of which a pod may have 20,000: a policy, and so a budget, of their own."""
+_INVALID = ("NamespacePolicyInvalid",)
+_TEMPLATE_KINDS = (
+    _match("apps", ("deployments", "replicasets", "statefulsets", "daemonsets"), ("CREATE", "UPDATE")),
+    _match("batch", ("jobs",), ("CREATE", "UPDATE")),
+    _match("", ("replicationcontrollers",), ("CREATE", "UPDATE")),
+)
+
+
+def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
+    asks = ASKS_FOR_VGPU.replace("object.spec", f"{template}.spec")
+    return Policy(
+        name=name,
+        rules=(*_of(Scope.GATE), *_of(Scope.VGPU_POD)),
+        resources=kinds,
+        variables=_pod_variables(f"{template}.?metadata", f"{template}.spec"),
+        bindings=(_binding("warn", _ONLY_WARN),),
+        conditions={"asks-for-vgpu": asks},
+    )
+
+
+def _policies() -> tuple[Policy, ...]:
+    wants = {"asks-for-vgpu": ASKS_FOR_VGPU}
+    return (
+        Policy(
+            name="nvshare-gate",
+            rules=_of(Scope.GATE),
+            resources=_CREATED_PODS,
+            variables=_pod_variables(),
+            bindings=(_binding("others", _DENY, _OTHERS), _binding("excluded", _DENY, _EXCLUDED)),
+            conditions=wants,
+        ),
+        Policy(
+            name="nvshare-pods",
+            rules=(*_of(Scope.GATE, only=_INVALID), *_of(Scope.VGPU_POD, but=_COSTLY)),
+            resources=_CREATED_PODS,
+            variables=_pod_variables(),
+            bindings=_OPTED_IN,
+            conditions=wants,
+        ),
+        Policy(
+            name="nvshare-mounts",
+            rules=_of(Scope.VGPU_POD, only=_COSTLY),
+            resources=_CREATED_PODS,
+            variables=_pod_variables(),
+            bindings=_OPTED_IN,
+            conditions=wants,
+        ),
+        Policy(
+            name="nvshare-any-pods",
+            rules=_of(Scope.ANY_POD),
+            resources=_CREATED_PODS,
+            variables=_pod_variables(),
+            bindings=_OPTED_IN,
+        ),
+        Policy(
+            name="nvshare-debug-containers",
+            rules=_of(Scope.EPHEMERAL),
+            resources=(_match("", ("pods/ephemeralcontainers",), ("UPDATE",)),),
+            variables={**_pod_variables(), "new_debug": _NEW_DEBUG},
+            bindings=_OPTED_IN,
+            conditions=wants,
+        ),
+        Policy(
+            name="nvshare-pod-changes",
+            rules=CHANGE_RULES,
+            resources=(_match("", ("pods", "pods/status"), ("UPDATE",)),),
+            variables={
+                "before": "oldObject.metadata.?annotations.orValue({})",
+                "after": "object.metadata.?annotations.orValue({})",
+            },
+            bindings=(_binding("enforce", _DENY),),
+        ),
+        Policy(
+            name="nvshare-namespaces",
+            rules=NAMESPACE_RULES,
+            resources=(_match("", ("namespaces",), ("CREATE", "UPDATE")),),
+            variables={
+                "labels": "object.metadata.?labels.orValue({})",
+                "annotations": "object.metadata.?annotations.orValue({})",
+            },
+            bindings=(_binding("enforce", _DENY),),
+            conditions={"not-going": "!has(object.metadata.deletionTimestamp)"},
+        ),
+        _for_templates("nvshare-templates", _TEMPLATE_KINDS, "object.spec.template"),
+        _for_templates(
+            "nvshare-cronjobs",
+            (_match("batch", ("cronjobs",), ("CREATE", "UPDATE")),),
+            "object.spec.jobTemplate.spec.template",
+        ),
+    )
+
+
+_NEW_DEBUG = (
+    "object.spec.?ephemeralContainers.orValue([])"
+    ".filter(c, !oldObject.spec.?ephemeralContainers.orValue([]).exists(o, o.name == c.name))"
+)
+
+
+def _validation(rule: Rule[Any]) -> Json:
+    before, found, after = rule.cause.partition("{found}")
+    opening, closing = cel.text(f"{rule.code}: {before}"), cel.text(f"{after} {rule.remedy}")
+    plain = rule.cause.replace(": {found}", "").replace(" {found}", "").replace("({found})", "")
+    validation = {
+        "expression": f"variables.{rule.code}.size() == 0",
+        "message": f"{rule.code}: {plain} {rule.remedy}",
+        "reason": "Forbidden",
+    }
+    if found:
+        validation["messageExpression"] = f"{opening} + variables.{rule.code}.join(', ') + {closing}"
+    return validation
+
+
+def _used(variables: Mapping[str, str], expressions: Iterable[str]) -> dict[str, str]:
+    """The variables that the expressions use, directly or not, in their order."""
+    needed, waiting = set[str](), list(expressions)
+    while waiting:
+        text = waiting.pop()
+        for name, definition in variables.items():
+            if name not in needed and _mentions(text, name):
+                needed.add(name)
+                waiting.append(definition)
+    return {name: text for name, text in variables.items() if name in needed}
+
+
+def _mentions(text: str, name: str) -> bool:
+    parts = text.split(f"variables.{name}")
+    return any(not part[:1].isalnum() and part[:1] != "_" for part in parts[1:])
+
+
+def _as_object(policy: Policy) -> Json:
+    rules = tuple(policy.rules)
+    founds = {str(rule.code): rule.cel or "" for rule in rules}
+    variables = {**_used(policy.variables, founds.values()), **founds}
+    conditions = [{"name": name, "expression": text} for name, text in policy.conditions.items()]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": policy.name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": list(policy.resources)},
+            **({"matchConditions": conditions} if conditions else {}),
+            "variables": [{"name": name, "expression": text} for name, text in variables.items()],
+            "validations": [_validation(rule) for rule in rules],
+        },
+    }
+
+
+def _bindings(policy: Policy) -> list[Json]:
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": f"{policy.name}-{binding['suffix']}"},
+            "spec": {
+                "policyName": policy.name,
+                "validationActions": binding["actions"],
+                **({"matchResources": binding["where"]} if binding["where"] else {}),
+            },
+        }
+        for binding in policy.bindings
+    ]
+
+
+def validating_policies() -> list[Json]:
+    """Every policy and binding of `manifests/base`."""
+    return [item for policy in _policies() for item in (_as_object(policy), *_bindings(policy))]
+
+
+def webhook_configurations() -> list[Json]:
+    """Both webhook configurations, without the bundle of CAs, which its own keeper writes."""
+    return [
+        _configuration("MutatingWebhookConfiguration", "/mutate", {"reinvocationPolicy": "IfNeeded"}),
+        _configuration("ValidatingWebhookConfiguration", "/validate", {}),
+    ]
+
+
+def _configuration(kind: str, path: str, more: Json) -> Json:
+    selector = [
+        {"key": _NAME_LABEL, "operator": "NotIn", "values": list(EXCLUDED_NAMESPACES)},
+        {"key": names.INJECTION_LABEL, "operator": "In", "values": [item.value for item in Injection]},
+    ]
+    service = {"namespace": names.SYSTEM_NAMESPACE, "name": WEBHOOK_NAME, "path": path, "port": 443}
+    webhook = {
+        "name": f"{path[1:]}.nvshare.com",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": service},
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": WEBHOOK_TIMEOUT_SECONDS,
+        **more,
+        "namespaceSelector": {"matchExpressions": selector},
+        "rules": [
+            {**_match("", ("pods",), ("CREATE",)), "scope": "Namespaced"},
+            {**_match("", ("pods/ephemeralcontainers",), ("UPDATE",)), "scope": "Namespaced"},
+        ],
+        "matchConditions": [{"name": "asks-for-vgpu", "expression": ASKS_FOR_VGPU}],
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": WEBHOOK_NAME},
+        "webhooks": [webhook],
+    }

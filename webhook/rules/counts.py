@@ -1,0 +1,74 @@
+"""How many vGPUs a container asks for, and what else it asks for beside them.
+
+May import the contract, `cel`, `fields`, `pod` and `rule`.
+"""
+
+from contract import names
+from contract.reasons import ReasonCode
+from webhook import cel
+from webhook.fields import read_list
+from webhook.pod import Container, Pod, read_amount
+from webhook.rule import Facts, Offenders, PodRule, Rule
+
+OTHER_GPU_PREFIXES = ("nvidia.com/", "volcano.sh/vgpu-", "deviceclass.resource.kubernetes.io/")
+"""Resources that bring a GPU past our queue."""
+
+
+def _without_mode(facts: Facts) -> Offenders:
+    if facts.names_mode or facts.reduces:
+        return ()
+    return tuple(
+        f"container '{container.name}' asks {container.vgpus}" for container in facts.sharing if container.vgpus > 1
+    )
+
+
+def _other_resources(container: Container) -> list[str]:
+    return sorted(
+        name
+        for name, amount in container.resources.items()
+        if name.startswith(OTHER_GPU_PREFIXES) and (read_amount(amount) or 0) > 0
+    )
+
+
+def other_gpus(pod: Pod) -> Offenders:
+    """What in the pod brings a GPU past our queue."""
+    found = ((container, _other_resources(container)) for container in pod.containers)
+    resources = tuple(f"container '{item.name}' asks {' and '.join(keys)}" for item, keys in found if keys)
+    return (*resources, *(("the pod has resourceClaims",) if read_list(pod.spec, "resourceClaims") else ()))
+
+
+def _mixed(facts: Facts) -> Offenders:
+    return other_gpus(facts.pod)
+
+
+_IS_OTHER = (
+    "(" + " || ".join(f"k.startsWith({cel.text(prefix)})" for prefix in OTHER_GPU_PREFIXES) + ")"
+    " && quantity(c.resources.limits[k]).isGreaterThan(quantity('0'))"
+)
+_LIMITS = "c.?resources.?limits.orValue({})"
+OTHER_GPUS_CEL = (
+    f"variables.containers.filter(c, {_LIMITS}.exists(k, {_IS_OTHER}))"
+    f".map(c, \"container '\" + c.name + \"' asks \" + c.resources.limits.filter(k, {_IS_OTHER}).join(' and '))"
+    " + (variables.spec.?resourceClaims.orValue([]).size() > 0 ? ['the pod has resourceClaims'] : [])"
+)
+_NAMES_MODE = f"{cel.text(names.MULTI_GPU)} in variables.annotations || {cel.text(names.MULTI_GPU)} in variables.namespace_annotations"
+
+RULES: tuple[PodRule, ...] = (
+    Rule(
+        code=ReasonCode("MultiGpuWithoutMode"),
+        cause="More than one vGPU in a container needs a word on how it uses them: {found}.",
+        remedy=f"Write under metadata.annotations either `{names.MULTI_GPU}: gang` (one program over several GPUs, such as"
+        f" NCCL or another collective: all its GPUs take turns together) or `{names.MULTI_GPU}: per-device`"
+        " (independent work on each GPU: each takes its own turns), or ask for 1.",
+        find=_without_mode,
+        cel=f"({_NAMES_MODE}) ? [] : variables.asking.filter(c, {cel.VGPUS} > 1)"
+        f'.map(c, "container \'" + c.name + "\' asks " + string({cel.VGPUS}))',
+    ),
+    Rule(
+        code=ReasonCode("MixedGpuResources"),
+        cause="A pod with nvshare.com/gpu may not ask for GPUs in another way too: {found}.",
+        remedy="Remove those requests, or put the containers that need a whole GPU into a pod of their own.",
+        find=_mixed,
+        cel=OTHER_GPUS_CEL,
+    ),
+)

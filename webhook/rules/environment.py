@@ -1,0 +1,110 @@
+"""Variables that steer the hook, the loader or NVIDIA's runtime: ours to set in a container with a vGPU.
+
+Exactly what the webhook itself would write may stand there; so its own output passes.
+May import the contract, `cel`, `words` and `rule`.
+"""
+
+from collections.abc import Iterable
+
+from contract import names
+from contract.reasons import ReasonCode
+from webhook import cel
+from webhook.fields import Json
+from webhook.pod import Container
+from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.words import GUARDED_NAMES, GUARDED_PREFIX, SHADOWED, is_guarded, our_value
+
+
+def _set_by_user(facts: Facts) -> Offenders:
+    return _named_by_container((container, _not_ours(facts, container)) for container in facts.sharing)
+
+
+def _named_by_container(found: Iterable[tuple[Container, list[str]]]) -> Offenders:
+    return tuple(f"{' and '.join(keys)} in container '{container.name}'" for container, keys in found if keys)
+
+
+def _not_ours(facts: Facts, container: Container) -> list[str]:
+    mode = facts.expected_mode(container)
+    return [
+        name
+        for name, entry in _steering(container)
+        if is_guarded(name)
+        and not entry.get("valueFrom")
+        and (entry.get("value") or "") != our_value(name, container, mode)
+    ]
+
+
+def _steering(container: Container) -> list[tuple[str, Json]]:
+    return [(entry["name"], entry) for _, entry in container.steering]
+
+
+def _from_reference(facts: Facts) -> Offenders:
+    return _named_by_container((container, _references(container)) for container in facts.sharing)
+
+
+def _references(container: Container) -> list[str]:
+    return [
+        name
+        for name, entry in _steering(container)
+        if entry.get("valueFrom") and (name == names.ENV_PRELOAD or is_guarded(name))
+    ]
+
+
+def _debug_variable(facts: Facts) -> Offenders:
+    void = SHADOWED[names.ENV_VISIBLE_DEVICES]
+    return tuple(
+        f"container '{container.name}'"
+        for container in facts.new_ephemeral
+        for name, entry in _steering(container)
+        if name == names.ENV_VISIBLE_DEVICES and entry.get("value") != void
+    )
+
+
+_GUARDED = (
+    f"(e.name in {cel.texts(GUARDED_NAMES)} || (e.name.startsWith({cel.text(GUARDED_PREFIX)})"
+    f" && e.name != {cel.text(names.ENV_LOG)}))"
+)
+_MODE = f"({cel.VGPUS} == 1 ? 'single' : variables.mode)"
+_OURS = (
+    f"((e.name == {cel.text(names.ENV_MODE)} && e.?value.orValue('') == {_MODE})"
+    f" || (c.?envFrom.orValue([]).size() > 0"
+    f" && {cel.mapping(SHADOWED)}[?e.name] == optional.of(e.?value.orValue(''))))"
+)
+_SET = f"!has(e.valueFrom) && {_GUARDED} && !{_OURS}"
+_REFERS = f"has(e.valueFrom) && (e.name == {cel.text(names.ENV_PRELOAD)} || {_GUARDED})"
+
+
+def _env_cel(containers: str, condition: str) -> str:
+    return (
+        f"{containers}.filter(c, c.?env.orValue([]).exists(e, {condition}))"
+        f".map(c, c.env.filter(e, {condition}).map(e, e.name).join(' and ') + \" in container '\" + c.name + \"'\")"
+    )
+
+
+RULES: tuple[PodRule, ...] = (
+    Rule(
+        code=ReasonCode("GuardedVariable"),
+        cause="A container with a vGPU may not set variables that steer the sharing of GPUs: {found}.",
+        remedy=f"Remove them from its env: {', '.join(GUARDED_NAMES)} and {GUARDED_PREFIX}* are set by the system,"
+        f" and of these only {names.ENV_LOG} is yours to set.",
+        find=_set_by_user,
+        cel=_env_cel("variables.asking", _SET),
+    ),
+    Rule(
+        code=ReasonCode("VariableFromReference"),
+        cause="A container with a vGPU may not take these variables from a reference, which cannot be read here: {found}.",
+        remedy="Write LD_PRELOAD as a plain value (it is kept, with the hook put in front), and remove the others.",
+        find=_from_reference,
+        cel=_env_cel("variables.asking", _REFERS),
+    ),
+    Rule(
+        code=ReasonCode("DebugContainerVariable"),
+        cause=f"A debug container on a pod with a vGPU may not set {names.ENV_VISIBLE_DEVICES}: {{found}}.",
+        remedy="Remove it: a debug container takes no turns on the GPU and so may not see one.",
+        scope=Scope.EPHEMERAL,
+        find=_debug_variable,
+        cel=f"variables.new_debug.filter(c, c.?env.orValue([]).exists(e, e.name == {cel.text(names.ENV_VISIBLE_DEVICES)}"
+        f" && e.?value.orValue('') != {cel.text(SHADOWED[names.ENV_VISIBLE_DEVICES])}))"
+        '.map(c, "container \'" + c.name + "\'")',
+    ),
+)

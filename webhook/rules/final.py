@@ -1,0 +1,37 @@
+"""What is left to say when everybody else has had the pod: the completed pod must still be complete.
+
+And, for pods in files, what the API server says by itself.  May import the contract, `injection` and `rule`.
+"""
+
+from contract import names
+from contract.reasons import ReasonCode
+from webhook.injection import complete
+from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+
+
+def _lost(facts: Facts) -> Offenders:
+    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in complete(facts)))
+
+
+def _illegal_quantities(facts: Facts) -> Offenders:
+    return tuple(f"container '{item.name}'" for item in facts.pod.containers if not item.quantity_is_legal)
+
+
+RULES: tuple[PodRule, ...] = (
+    Rule(
+        code=ReasonCode("InjectionLost"),
+        cause="Another admission webhook undid what nvshare.com had completed in the pod: {found}.",
+        remedy="Ask an administrator to keep that webhook from these fields,"
+        " or to register it under a name that sorts before ours.",
+        scope=Scope.FINAL,
+        find=_lost,
+    ),
+    Rule(
+        code=ReasonCode("IllegalQuantity"),
+        cause=f"The API server refuses this quantity of {names.RESOURCE}: {{found}}.",
+        remedy="Write a whole number that is not negative under resources.limits,"
+        " and the same under requests or nothing there.",
+        scope=Scope.OFFLINE,
+        find=_illegal_quantities,
+    ),
+)

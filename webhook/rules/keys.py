@@ -1,0 +1,147 @@
+"""Our own annotations on a pod: every key known, every value in its grammar, none beyond the namespace's ceiling.
+
+May import the contract, `cel` and `rule`.
+"""
+
+from collections.abc import Callable
+
+from contract import names
+from contract.errors import BadValue
+from contract.grammar import (
+    POD_ANNOTATIONS,
+    WRITTEN_BY_US,
+    read_memory_bytes,
+    read_quantum_ms,
+    read_weight,
+    read_word,
+    unknown_keys,
+)
+from contract.reasons import ReasonCode
+from webhook import cel
+from webhook.namespace_policy import NamespacePolicy
+from webhook.rule import Change, Facts, Offenders, PodRule, Rule, Scope
+
+_KNOWN = ", ".join(word.key for word in POD_ANNOTATIONS)
+_OURS = names.DOMAIN + "/"
+
+
+def _unknown_keys(facts: Facts) -> Offenders:
+    annotations = unknown_keys(POD_ANNOTATIONS, facts.pod.annotations) if facts.pod.annotations else ()
+    labels = tuple(key for key in facts.pod.labels if key.startswith(_OURS))
+    return (*(f"annotation '{key}'" for key in annotations), *(f"label '{key}'" for key in labels))
+
+
+def _bad_values(facts: Facts) -> Offenders:
+    problems: list[str] = []
+    if not facts.pod.annotations:
+        return ()
+    for word in POD_ANNOTATIONS:
+        if word.key in facts.pod.annotations:
+            try:
+                read_word(word, facts.pod.annotations[word.key])
+            except BadValue as error:
+                problems.append(str(error))
+    return tuple(problems)
+
+
+_CEILINGS: dict[str, tuple[Callable[[str], int], Callable[[NamespacePolicy], int | None], str]] = {
+    names.MEMORY: (read_memory_bytes, lambda namespace: namespace.max_memory, names.MAX_MEMORY),
+    names.WEIGHT: (read_weight, lambda namespace: namespace.max_weight, names.MAX_WEIGHT),
+    names.QUANTUM: (read_quantum_ms, lambda namespace: namespace.max_quantum, names.MAX_QUANTUM),
+}
+
+
+def _beyond_ceilings(facts: Facts) -> Offenders:
+    """Annotations beyond their ceiling; a value that cannot be read is another rule's."""
+    found: list[str] = []
+    if not facts.pod.annotations:
+        return ()
+    for key, (read, ceiling_of, ceiling_key) in _CEILINGS.items():
+        ceiling, text = ceiling_of(facts.namespace), facts.pod.annotations.get(key)
+        if ceiling is not None and text is not None and _reads_above(read, text, ceiling):
+            found.append(f"{key} '{text}' is above {ceiling_key} '{facts.namespace.texts[ceiling_key]}'")
+    return tuple(found)
+
+
+def _reads_above(read: Callable[[str], int], text: str, ceiling: int) -> bool:
+    try:
+        return read(text) > ceiling
+    except ValueError:
+        return False
+
+
+def _beyond_ceilings_cel() -> str:
+    own, theirs = "variables.annotations", "variables.namespace_annotations"
+    return " + ".join(
+        cel.either(
+            cel.is_above(key, own, ceiling_key, theirs),
+            f'"{key} \'" + {own}[{cel.text(key)}] + "\' is above {ceiling_key} \'"'
+            f' + {theirs}[{cel.text(ceiling_key)}] + "\'"',
+        )
+        for key, (_, _, ceiling_key) in _CEILINGS.items()
+    )
+
+
+def _too_many(facts: Facts) -> Offenders:
+    ceiling = facts.namespace.max_gpus
+    return (f"{facts.vgpus}, and the namespace grants {ceiling}",) if ceiling and facts.vgpus > ceiling else ()
+
+
+_CEILING = f"variables.namespace_annotations[{cel.text(names.MAX_GPUS)}]"
+
+RULES: tuple[PodRule, ...] = (
+    Rule(
+        code=ReasonCode("UnknownKey"),
+        cause="The pod has a nvshare.com/ key that does not exist: {found}.",
+        remedy=f"Remove it, or write the one that was meant: the pod annotations {_KNOWN}.",
+        find=_unknown_keys,
+        cel=cel.unknown_keys(
+            POD_ANNOTATIONS, "variables.annotations", what='"annotation \'" + k + "\'"', known_too=WRITTEN_BY_US
+        )
+        + f' + variables.labels.filter(k, k.startsWith({cel.text(_OURS)})).map(k, "label \'" + k + "\'")',
+    ),
+    Rule(
+        code=ReasonCode("BadValue"),
+        cause="A pod annotation of ours has a value that it cannot have: {found}.",
+        remedy="Write one of the values named, or remove the annotation.",
+        find=_bad_values,
+        cel=cel.bad_values(POD_ANNOTATIONS, "variables.annotations"),
+    ),
+    Rule(
+        code=ReasonCode("AboveCeiling"),
+        cause="A pod annotation asks for more than its namespace grants: {found}.",
+        remedy="Lower the annotation to the namespace's ceiling, or ask an administrator to raise the ceiling.",
+        find=_beyond_ceilings,
+        cel=_beyond_ceilings_cel(),
+    ),
+    Rule(
+        code=ReasonCode("TooManyGpus"),
+        cause="The pod asks for more vGPUs at once than its namespace grants a pod: {found}.",
+        remedy="Ask for fewer nvshare.com/gpu over all containers,"
+        " or ask an administrator to raise nvshare.com/max-gpus on the Namespace.",
+        find=_too_many,
+        cel=cel.either(
+            f"{cel.is_legal(names.MAX_GPUS, 'variables.namespace_annotations')} && variables.vgpus > int({_CEILING})",
+            f"string(variables.vgpus) + ', and the namespace grants ' + {_CEILING}",
+        ),
+    ),
+)
+
+
+def _changed(change: Change) -> Offenders:
+    keys = sorted({key for key in (*change.before, *change.after) if key.startswith(_OURS)})
+    return tuple(key for key in keys if change.before.get(key) != change.after.get(key))
+
+
+CHANGE_RULES: tuple[Rule[Change], ...] = (
+    Rule(
+        code=ReasonCode("AnnotationChanged"),
+        cause="The nvshare.com/ annotations of a pod are settled when it is created, and this change touches {found}.",
+        remedy="Leave them as they are; to run with others, create the pod anew.",
+        scope=Scope.POD_UPDATE,
+        find=_changed,
+        cel=f"variables.after.filter(k, k.startsWith({cel.text(_OURS)})"
+        " && variables.before[?k] != optional.of(variables.after[k]))"
+        f" + variables.before.filter(k, k.startsWith({cel.text(_OURS)}) && !(k in variables.after))",
+    ),
+)

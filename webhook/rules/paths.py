@@ -1,0 +1,175 @@
+"""Folders of the node that a pod may not reach, and folders of a container that are ours.
+
+Paths are compared as they will resolve.  May import the contract, `cel`, `path`, `words` and `rule`.
+"""
+
+from collections.abc import Callable
+
+from contract import names, paths
+from contract.grammar import Exemption
+from contract.reasons import ReasonCode
+from webhook import cel
+from webhook.fields import Json, read_map, read_text
+from webhook.path import climbs_too_often, is_within, resolve, touches
+from webhook.pod import Container
+from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.words import MOUNTS, OUR_VOLUMES, VOLUMES, is_our_mount, is_our_volume
+
+OUR_FOLDERS = (paths.CONTAINER_HOOK_FOLDER, paths.CONTAINER_SOCKETS)
+_OURS = tuple(resolve(folder) for folder in OUR_FOLDERS)
+_GUARDED = tuple(resolve(folder) for folder in paths.GUARDED_FOLDERS)
+_UNGUARDED = tuple(resolve(folder) for folder in paths.UNGUARDED_FOLDERS)
+
+
+def is_guarded_host_path(text: str) -> bool:
+    """A path on the node that is, holds or lies above a guarded folder."""
+    path = resolve(text)
+    if any(is_within(path, folder) for folder in _UNGUARDED):
+        return False
+    return climbs_too_often(text) or any(touches(path, folder) for folder in _GUARDED)
+
+
+def _guarded_host_paths(facts: Facts) -> Offenders:
+    if facts.namespace.allows(Exemption.HOST_PATH):
+        return ()
+    return tuple(
+        f"volume '{read_text(volume, 'name')}' with '{_host_path(volume)}'"
+        for volume in facts.pod.volumes
+        if volume.get("hostPath") and is_guarded_host_path(_host_path(volume)) and not is_our_volume(volume)
+    )
+
+
+def _host_path(volume: Json) -> str:
+    return read_text(read_map(volume, "hostPath"), "path")
+
+
+def _taken_names(facts: Facts) -> Offenders:
+    return tuple(
+        f"'{volume['name']}'"
+        for volume in facts.pod.volumes
+        if volume.get("name") in OUR_VOLUMES and not is_our_volume(volume)
+    )
+
+
+def touches_our_folders(text: str) -> bool:
+    """A mountPath that will resolve to a folder of ours, one in it, or a parent of it."""
+    path = resolve(text)
+    return climbs_too_often(text) or any(touches(path, folder) for folder in _OURS)
+
+
+def _in_the_way(facts: Facts) -> Offenders:
+    return _mounts(facts.sharing, lambda mount: touches_our_folders(mount.get("mountPath") or ""))
+
+
+def _mounts(containers: tuple[Container, ...], is_bad: Callable[[Json], bool], *, ours: bool = False) -> Offenders:
+    """The bad mounts of each container, among those of our volumes or among all others."""
+    found = []
+    for container in containers:
+        bad = [
+            f"'{mount.get('mountPath')}' of volume '{mount.get('name')}'"
+            for mount in container.mounts
+            if (mount.get("name") in OUR_VOLUMES) is ours and is_bad(mount)
+        ]
+        if bad:
+            found.append(f"{' and '.join(bad)} in container '{container.name}'")
+    return tuple(found)
+
+
+def _misused_volumes(facts: Facts) -> Offenders:
+    return _mounts(facts.pod.containers, lambda mount: not is_our_mount(mount), ours=True)
+
+
+def _debug_mounts(facts: Facts) -> Offenders:
+    return _mounts(facts.new_ephemeral, lambda mount: True, ours=True)
+
+
+# The same in CEL.  A pod may have 20,000 mounts, and the API server counts each step: the first test is a cheap one
+# that lets innocent paths go, the second resolves the path.
+_IS_OUR_VOLUME = (
+    "("
+    + " || ".join(
+        f"(v.name == {cel.text(item['name'])} && v.hostPath.path == {cel.text(item['hostPath']['path'])}"
+        f" && v.hostPath.?type.orValue('') == {cel.text(item['hostPath']['type'])})"
+        for item in VOLUMES
+    )
+    + ")"
+)
+_IS_OUR_MOUNT = (
+    "("
+    + " || ".join(
+        f"(m.name == {cel.text(item['name'])} && m.mountPath == {cel.text(item['mountPath'])})" for item in MOUNTS
+    )
+    + ") && m.?readOnly.orValue(false) && !("
+    + " || ".join(f"has(m.{name})" for name in ("subPath", "subPathExpr", "mountPropagation", "recursiveReadOnly"))
+    + ")"
+)
+_NAMED_OURS = f"m.name in {cel.texts(OUR_VOLUMES)}"
+_SUSPECT = (
+    "(size(m.mountPath) < 9 || m.mountPath.contains('nvshare') || m.mountPath.contains('/.') || m.mountPath.contains('//')"
+    " || m.mountPath.endsWith('/') || !m.mountPath.startsWith('/'))"
+)
+_OUR_FOLDERS_CEL = cel.texts(folder + "/" for folder in _OURS)
+_IN_THE_WAY = f"{_SUSPECT} && !({_NAMED_OURS}) && {cel.resolves_to_touch('m.mountPath', _OUR_FOLDERS_CEL)}"
+_SHOWN = '"\'" + m.mountPath + "\' of volume \'" + m.name + "\'"'
+
+
+def _mounts_cel(containers: str, condition: str) -> str:
+    return (
+        f"{containers}.filter(c, c.?volumeMounts.orValue([]).exists(m, {condition}))"
+        f".map(c, c.volumeMounts.filter(m, {condition}).map(m, {_SHOWN}).join(' and ')"
+        ' + " in container \'" + c.name + "\'")'
+    )
+
+
+_HOST_PATHS_CEL = (
+    f"{cel.text(Exemption.HOST_PATH)} in variables.allow ? [] : variables.volumes.filter(v, has(v.hostPath)"
+    f" && !{_IS_OUR_VOLUME}"
+    f" && {cel.resolves_to_touch('v.hostPath.path', cel.texts(folder.rstrip('/') + '/' for folder in _GUARDED))}"
+    f" && !{cel.resolved('v.hostPath.path')}"
+    f".exists(r, {cel.texts(folder + '/' for folder in _UNGUARDED)}.exists(g, r.startsWith(g))))"
+    '.map(v, "volume \'" + v.name + "\' with \'" + v.hostPath.path + "\'")'
+)
+_GRANT = f"or ask an administrator to add host-path to the Namespace's annotation {names.ALLOW}."
+RULES: tuple[PodRule, ...] = (
+    Rule(
+        code=ReasonCode("GuardedHostPath"),
+        cause="A hostPath volume reaches a folder of the node that is guarded where GPUs are shared: {found}.",
+        remedy="Mount a folder that is not, does not hold and is not within "
+        + ", ".join(paths.GUARDED_FOLDERS)
+        + f" (of /dev, {' and '.join(paths.UNGUARDED_FOLDERS)} may be mounted), {_GRANT}",
+        scope=Scope.ANY_POD,
+        find=_guarded_host_paths,
+        cel=_HOST_PATHS_CEL,
+    ),
+    Rule(
+        code=ReasonCode("VolumeNameTaken"),
+        cause="The pod has a volume with a name that the system gives to its own: {found}.",
+        remedy="Give that volume another name, in spec.volumes and in the mounts that use it.",
+        find=_taken_names,
+        cel=f"variables.volumes.filter(v, v.name in {cel.texts(OUR_VOLUMES)} && !(has(v.hostPath) && {_IS_OUR_VOLUME}))"
+        '.map(v, "\'" + v.name + "\'")',
+    ),
+    Rule(
+        code=ReasonCode("SystemVolumeMounted"),
+        cause="A container mounts a volume of the system in a way of its own: {found}.",
+        remedy="Remove that volumeMount: the system mounts its volumes itself, where they are needed.",
+        find=_misused_volumes,
+        cel=_mounts_cel("variables.containers", f"{_NAMED_OURS} && !({_IS_OUR_MOUNT})"),
+    ),
+    Rule(
+        code=ReasonCode("MountInTheWay"),
+        cause="A mount lies on, above or below a folder where the hook or its socket is mounted: {found}.",
+        remedy=f"Choose a mountPath that is not within {' or '.join(OUR_FOLDERS)}, is not a parent of them,"
+        " and has no more than four `..` in it.",
+        find=_in_the_way,
+        cel=_mounts_cel("variables.asking", _IN_THE_WAY),
+    ),
+    Rule(
+        code=ReasonCode("DebugContainerMount"),
+        cause="A debug container may not mount the volumes of the system: {found}.",
+        remedy="Remove that volumeMount from the debug container.",
+        scope=Scope.EPHEMERAL,
+        find=_debug_mounts,
+        cel=_mounts_cel("variables.new_debug", _NAMED_OURS),
+    ),
+)

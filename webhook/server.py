@@ -1,0 +1,219 @@
+"""`serve`: puts settings, certificate, namespaces, metrics and the app together and runs them under gunicorn.
+
+One worker process a replica: reviews are short and replicas are many, and so counters and the namespace watch have one
+home.  Ports are bound here first, so that one in use is said in a sentence.  May import everything of the room.
+"""
+
+import errno
+import gc
+import logging
+import os
+import resource
+import socket
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from gevent.pywsgi import WSGIServer
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from prometheus_client import make_wsgi_app
+
+from webhook import VERSION
+from webhook.app import Service, create_app
+from webhook.drain import DrainFlag
+from webhook.errors import StartError, WebhookError
+from webhook.live_tls import LiveTls
+from webhook.logs import DecisionLog
+from webhook.metrics import Metrics
+from webhook.namespaces import Namespaces, source_of
+from webhook.review import Answer
+from webhook.settings import CertificateFrom, Settings, describe
+from webhook.worker import Worker
+
+if TYPE_CHECKING:
+    from webhook.certs.serving import KeptPair
+
+_log = logging.getLogger(__name__)
+_BACKLOG = 2048
+_LOG_SECONDS = 0.05
+"""A decision's line waits so long for others to be written with."""
+_GC_THRESHOLDS = (50_000, 20, 50)
+"""A review makes thousands of objects and no cycles: Python's defaults would look through them several times each."""
+
+
+class Bookkeeper:
+    """Counts each review and writes its line."""
+
+    def __init__(self, metrics: Metrics, log: DecisionLog) -> None:
+        self._metrics, self._log = metrics, log
+
+    def record(self, path: str, result: Answer | WebhookError, *, seconds: float, bytes_in: int) -> None:
+        self._metrics.count(path, result, seconds=seconds, bytes_in=bytes_in)
+        self._log.write(path, result, seconds=seconds, now=time.time())
+
+
+class Process:
+    """What master and worker share: made before the fork."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.drain = DrainFlag()
+        self._kept: KeptPair | None = None
+        self.tls = self._find_certificate(settings)
+        self.listener = bind(settings.host, settings.port, "port")
+        self.metrics_listener = bind(settings.host, settings.metrics_port, "metrics-port")
+        self.metrics = Metrics()
+        self.log = DecisionLog(settings.log_format, sys.stderr, later=partial(gevent.spawn_later, _LOG_SECONDS))
+        self.namespaces: Namespaces = source_of(settings)
+        self.service = Service(
+            namespace_of=self.namespaces.policy_of,
+            ledger=Bookkeeper(self.metrics, self.log),
+            volumes=settings.volumes,
+            most_in_flight=settings.in_flight,
+            why_unready=self._why_unready,
+        )
+
+    def _find_certificate(self, settings: Settings) -> LiveTls:
+        """The pair in the files that are named; or, once there is one, that of the cluster's Secret."""
+        if settings.certificate_from is CertificateFrom.FILES:
+            tls = LiveTls.of(settings.cert, settings.key)
+            tls.require()
+            return tls
+        from webhook.certs import serving  # the client's import takes a second: only where it is needed
+        from webhook.certs.errors import CertificateError
+
+        try:
+            self._kept = serving.prepare(settings.kubeconfig)
+        except CertificateError as error:
+            raise StartError(str(error)) from error
+        return LiveTls.of(self._kept.certificate, self._kept.key)
+
+    def _why_unready(self) -> str:
+        if self.drain.is_up:
+            return "going down"
+        if not self.tls.serves:
+            return self.tls.problem
+        return self.namespaces.why_unready()
+
+    def start_worker(self) -> Service:
+        """What runs beside the reviews: the namespace watch and the metrics' port."""
+        self.metrics.watch("in_flight", "Reviews being answered", lambda: self.service.in_flight)
+        self.metrics.watch(
+            "certificate_not_after_seconds", "Unix time at which the served certificate ends; 0: none", self._not_after
+        )
+        self.metrics.watch(
+            "namespace_cache_age_seconds", "Since namespaces were known fresh", self.namespaces.age_seconds
+        )
+        if self._kept is not None:
+            self._kept.start()
+        self.namespaces.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+        WSGIServer(self.metrics_listener, make_wsgi_app(self.metrics.registry), log=None).start()
+        return self.service
+
+    def _not_after(self) -> float:
+        return self.tls.expires.timestamp() if self.tls.expires else 0.0
+
+
+def bind(host: str, port: int, flag: str) -> socket.socket:
+    """A listening socket, or a sentence on why not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(
+                f"port {port} is in use by another program. Stop that one, or choose another port with --{flag}"
+                f" (--{flag} 0 takes a free one)."
+            ) from None
+        raise StartError(
+            f"{host} port {port} cannot be listened on ({error.strerror or error}). Choose another with --host and --{flag}."
+        ) from None
+    return listener
+
+
+class PatientArbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
+    """On SIGTERM says so, and goes on serving until endpoints and load balancers have forgotten us."""
+
+    _ends_at: float | None = None
+
+    def handle_term(self) -> None:
+        if self._ends_at is None:
+            process = self.app.process
+            process.drain.raise_it()
+            self._ends_at = time.monotonic() + process.settings.drain_seconds
+
+    def manage_workers(self) -> None:
+        if self._ends_at is not None and time.monotonic() >= self._ends_at:
+            raise StopIteration
+        super().manage_workers()
+
+
+class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
+    """gunicorn, told what it is told nowhere else."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        super().__init__()
+
+    def load_config(self) -> None:
+        settings = self.process.settings
+        for name, value in self._options(settings).items():
+            self.cfg.set(name, value)
+
+    def _options(self, settings: Settings) -> dict[str, Any]:
+        return {
+            "bind": f"fd://{self.process.listener.detach()}",
+            "worker_class": Worker,
+            "workers": 1,
+            "worker_connections": settings.connections,
+            "keepalive": settings.idle_seconds,
+            "graceful_timeout": settings.stop_seconds,
+            "timeout": 60,
+            # the worker has its own context; gunicorn only learns here that it is TLS, and wants a file that exists
+            "certfile": settings.cert or os.devnull,
+            "keyfile": settings.key or os.devnull,
+            "do_handshake_on_connect": True,  # the worker has done it, with a deadline
+            "control_socket_disable": True,
+            "worker_tmp_dir": "/dev/shm",
+            "loglevel": "warning",
+            "max_requests": 0,  # recycling resets connections
+            "proc_name": "nvshare-webhook",
+            # No proxy stands before us and no header of one is believed; so no address need be looked up either.
+            "forwarded_allow_ips": "*",
+            "forwarder_headers": "",
+            "secure_scheme_headers": {},
+        }
+
+    def load(self) -> Any:
+        return create_app(self.process.service)
+
+    def run(self) -> None:
+        PatientArbiter(self).run()
+
+
+def serve(settings: Settings) -> None:
+    """Serves until SIGTERM."""
+    _raise_descriptor_limit(settings.connections)
+    process = Process(settings)
+    host, port = process.listener.getsockname()[:2]
+    metrics_port = process.metrics_listener.getsockname()[1]
+    _log.info("nvshare-webhook %s with %s", VERSION, " ".join(describe(settings)))
+    _log.info("serving https://%s:%s, metrics on http://%s:%s/metrics", host, port, host, metrics_port)
+    GunicornApplication(process).run()
+
+
+def _raise_descriptor_limit(connections: int) -> None:
+    wanted = connections + 256
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))

@@ -1,0 +1,146 @@
+"""gunicorn's gevent worker, hardened for what an API server and hostile clients do to a TLS port.
+
+Owns: the handshake's deadline, what happens between SIGTERM and the end, and the worker's own greenlets (certificate,
+metrics).  Everything else is gunicorn's.  May import gunicorn, gevent, and the room's server parts.
+"""
+
+import socket as plain_socket
+import ssl
+import time
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import gevent
+from gevent import socket
+from gevent.pool import Pool
+from gevent.server import StreamServer
+from gunicorn.workers.base_async import AsyncWorker
+from gunicorn.workers.ggevent import GeventWorker
+
+_LOOK_SECONDS = 0.25
+"""How often the worker looks at its certificate's files and at the drain flag."""
+
+
+class Connection:
+    """A TLS connection with a deadline for whatever is awaited, that answers in one record.
+
+    gunicorn sends an answer's head and body apart, which costs two records and wakes the API server for a head without
+    a body; so the head is kept back until the body comes.
+    """
+
+    def __init__(self, connection: Any, *, idle_seconds: float, body_seconds: float) -> None:
+        self._connection = connection
+        self._idle_seconds, self._body_seconds = idle_seconds, body_seconds
+        self._kept = b""
+        self.await_request()
+
+    def await_request(self) -> None:
+        """From now on the next request, which may never come, is awaited."""
+        self._is_in_body = False
+        self._until = time.monotonic() + self._idle_seconds
+
+    def await_body(self) -> None:
+        """From now on the rest of a request is awaited, which must come."""
+        self._is_in_body = True
+        self._until = time.monotonic() + self._body_seconds
+
+    def recv(self, size: int) -> bytes:
+        """The next bytes; none when the peer asked nothing in time."""
+        self._connection.settimeout(max(self._until - time.monotonic(), 0.001))
+        try:
+            data: bytes = self._connection.recv(size)
+        except TimeoutError:
+            if self._is_in_body:
+                raise
+            return b""
+        return data
+
+    def sendall(self, data: bytes) -> None:
+        is_head = not self._kept and data.startswith(b"HTTP/1.")
+        self._kept += data
+        if not is_head:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends what is kept back: at the end of a request, the head of an answer that has no body."""
+        kept, self._kept = self._kept, b""
+        if kept:
+            self._connection.settimeout(self._body_seconds)
+            self._connection.sendall(kept)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
+    """Serves one listener until told to stop."""
+
+    def patch(self) -> None:
+        """`serve` patched the process before anything was imported; only the listeners are turned into gevent's."""
+        self.sockets = [
+            socket.socket(item.FAMILY, plain_socket.SOCK_STREAM, fileno=item.sock.detach()) for item in self.sockets
+        ]
+
+    def run(self) -> None:
+        process = self.app.process
+        service = process.start_worker()
+        servers = [self._serve(listener, process.tls.context) for listener in self.sockets]
+        while self.alive:
+            self.notify()
+            process.tls.refresh()
+            if process.drain.is_up and self.cfg.keepalive:
+                self.cfg.set("keepalive", 0)  # every answer from now on ends its connection
+            gevent.sleep(_LOOK_SECONDS)
+        for server in servers:
+            server.close()
+        self._finish(service, until=time.monotonic() + self.cfg.graceful_timeout)
+        for server in servers:
+            server.stop(timeout=0)
+        process.log.flush()
+
+    def _serve(self, listener: Any, context: ssl.SSLContext) -> StreamServer:
+        listener.setblocking(1)
+        server = StreamServer(
+            listener, handle=partial(self.handle, listener), spawn=Pool(self.worker_connections), ssl_context=context
+        )
+        server.start()
+        return server
+
+    def _finish(self, service: Any, *, until: float) -> None:
+        """Reviews in flight are answered; idle connections are nobody's loss."""
+        gevent.sleep(_LOOK_SECONDS)
+        while service.in_flight and time.monotonic() < until:
+            self.notify()
+            gevent.sleep(0.05)
+
+    def timeout_ctx(self) -> AbstractContextManager[None]:
+        """The connection has deadlines of its own."""
+        return nullcontext()
+
+    def handle_request(self, listener_name: Any, req: Any, sock: Connection, addr: Any) -> None:
+        sock.await_body()
+        try:
+            super().handle_request(listener_name, req, sock, addr)
+        finally:
+            sock.flush()
+            sock.await_request()
+
+    def handle(self, listener: Any, client: Any, addr: Any) -> None:
+        """One connection, from its handshake on."""
+        if not self._shakes_hands(client):
+            client.close()
+            return
+        settings = self.app.process.settings
+        connection = Connection(client, idle_seconds=settings.idle_seconds, body_seconds=settings.body_seconds)
+        AsyncWorker.handle(self, listener, connection, addr)
+
+    def _shakes_hands(self, client: Any) -> bool:
+        deadline = gevent.Timeout.start_new(self.app.process.settings.handshake_seconds)
+        try:
+            client.do_handshake()
+        except (gevent.Timeout, OSError):
+            return False
+        finally:
+            deadline.close()
+        return True
