@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.simgpu.machine import Machine
+from tests.simgpu.machine import Client, Machine
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
@@ -331,6 +332,10 @@ def procedures() -> None:
     assert too_old[1] == sufficient.CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
     assert not too_old[0]
     assert name(cu.cuGetProcAddress(b"cuInit", 99000, 0)) == "INVALID_VALUE"
+    first_form, pointer = ctypes.CDLL("libcuda.so.1").cuGetProcAddress, ctypes.c_void_p()
+    assert first_form(b"cuMemAlloc", ctypes.byref(pointer), 11030, ctypes.c_uint64(0)) == 0
+    assert pointer.value == address
+    assert first_form(b"cuNoSuchThing", ctypes.byref(pointer), 11030, ctypes.c_uint64(0)) == 500
     two = [take(cu.cuGetProcAddress(b"cuMemcpyBatchAsync", version, 0))[0] for version in (12080, 13000)]
     assert two[0] != two[1]
 
@@ -380,6 +385,35 @@ def test_streams_overlap_as_the_setting_says(
 ) -> None:
     with make_machine(overlap=overlap).client() as client:
         assert milliseconds <= client.call(two_streams) < milliseconds + 4
+
+
+def stream_0_in_two_threads() -> float:
+    """Seconds until the kernels are done that two threads launched into stream 0."""
+    context, step = begin(), kernel("step_200ms")
+    began = time.monotonic()
+
+    def work() -> None:
+        take(cu.cuCtxSetCurrent(context))
+        take(launch(step, 0))
+        take(cu.cuStreamSynchronize(0))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(("per_thread", "least", "most"), [("0", 0.4, 0.8), ("1", 0.2, 0.39)])
+def test_stream_0_is_the_thread_s_own_in_the_per_thread_entry_points(
+    per_thread: str, least: float, most: float, make_machine: Callable[..., Machine]
+) -> None:
+    environment = make_machine(overlap="2").environment()
+    with Client({**environment, "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM": per_thread}) as client:
+        client.call(clients.begin_and_forget)
+
+        assert least <= client.call(stream_0_in_two_threads) < most
 
 
 def work_in_the_child() -> str:
