@@ -127,11 +127,15 @@ class Desk:
         if one is None or one.closing:
             return
         *lines, one.buffer = (one.buffer + data if one.buffer else data).split(b"\n")
-        for line in lines:
+        if len(lines) == 1:
+            self._line(one, lines[0], now)
+            lines.clear()
+        for place, line in enumerate(lines):
+            if place:
+                self.between()  # a grant goes out before the next line is looked at
             self._line(one, line, now)
             if one.closing:
                 return
-            self.between()  # a grant goes out before the next line is looked at
         if len(one.buffer) >= LONGEST:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 

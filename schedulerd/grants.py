@@ -32,7 +32,7 @@ class Grants:
 
     def settle(self, gpus: Iterable[Gpu], now: Seconds) -> None:
         """Grant what can be granted on these GPUs, and see to it that holders in the way know."""
-        touched = list(gpus)
+        touched = [*gpus]
         for gpu in touched:  # grows while a gang's grant touches further ones
             if gpu.queue.arrivals:
                 for other in self._fill(gpu, now):
@@ -55,12 +55,33 @@ class Grants:
         if when < self.soonest:
             self.soonest = when
 
+    def wait(self, wish: Wish, now: Seconds) -> None:
+        """A wish joins the lines of its GPUs."""
+        for gpu in wish.gpus:
+            wish.tenant.wishes[gpu.uuid] = wish
+            gpu.queue.add(wish)
+        if not (len(wish.gpus) == 1 and self._changes_nothing(wish, wish.gpus[0])):
+            self.settle(wish.gpus, now)
+
+    def _changes_nothing(self, wish: Wish, gpu: Gpu) -> bool:
+        """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
+        if gpu.queue.together or not gpu.holders or gpu.holders[0].beside:
+            return False
+        return gpu.claim is None and gpu.queue.top() is not wish
+
     # ------------------------------------------------------------------ granting
 
     def _fill(self, gpu: Gpu, now: Seconds) -> Sequence[Gpu]:
         """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
         touched: list[Gpu] = []
-        while gpu.queue.arrivals and (wish := self._next(gpu, now)) is not None:
+        while gpu.queue.arrivals:
+            if gpu.holders and not gpu.holders[0].beside:
+                if gpu.queue.together and (top := gpu.queue.top()) is not None:
+                    self._claim(top, now)
+                break
+            wish = self._next(gpu, now)
+            if wish is None:
+                break
             self._grant(wish, now)
             if wish.together:
                 touched.extend(wish.gpus)
@@ -74,7 +95,7 @@ class Grants:
         if self._can_start(top, now):
             return top
         self._claim(top, now)
-        if len(gpu.queue) == 1 or (gpu.holders and not gpu.holders[0].beside):
+        if len(gpu.queue) == 1:
             return None
         return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
 
@@ -113,7 +134,8 @@ class Grants:
         for gpu in wish.gpus:
             tenant.shares[gpu.uuid].count_wait(now - wish.since)
             gpu.grants += 1
-            self._age_oldest(gpu, now)
+            if gpu.queue.together or self.rules.policy.ages:
+                self._age_oldest(gpu, now)
         self.tell_granted(turn, tuple(tenant.processes))
 
     def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
@@ -124,7 +146,8 @@ class Grants:
             name=f"{self.epoch}.{self._counter}",
             tenant=tenant,
             gpus=gpus,
-            names=tuple([gpu.uuid for gpu in gpus]),
+            names=wish.names,
+            all_gpus=frozenset(wish.names),
             granted_at=now,
             quantum=memory.quantum(self.rules, wish),
             standings=wish.standings,
@@ -148,7 +171,7 @@ class Grants:
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
         names = turn.names
-        turn.riders.update(dict.fromkeys(processes, frozenset(names)))
+        turn.riders.update(dict.fromkeys(processes, turn.all_gpus))
         waiting = False
         for gpu in turn.gpus:
             waiting = waiting or bool(gpu.queue.arrivals)
@@ -263,7 +286,7 @@ class Grants:
         if gpu.paused is not None:
             return now
         claim, top = gpu.claim, gpu.queue.top()
-        if claim is None and top is not None and not top.together:
+        if claim is None and top is not None and not gpu.queue.together:
             return self._due_for(gpu, turn, top)
         due = FOREVER if claim is None or claim.drain_at is None else claim.drain_at
         other = next((wish for wish in gpu.queue.in_order() if not wish.together and wish is not claim), None)
@@ -278,7 +301,7 @@ class Grants:
 
     def _tell_wanted(self, turn: Turn) -> None:
         turn.told = True
-        keep = max(memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus)
+        keep = max([memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus])
         message = Wanted(turn.name, max(1, round(keep * 1000)))
         self.orders.append(Tell(tuple(turn.tenant.processes), message))
 

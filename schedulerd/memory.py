@@ -72,5 +72,7 @@ def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
 
 def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     """How long an idle holder is worth keeping: as long as it would take to bring it back."""
+    if gpu.capacity is None:
+        return rules.keep
     cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
     return max(rules.keep, min(cost, _LONGEST_KEEP))

@@ -102,6 +102,7 @@ class Wish:
     standings: dict[str, Standing]
     passes: dict[str, int]
     """Of a GPU: the grants it had made when the wish came."""
+    names: tuple[str, ...]
     together: bool
     aged: bool = False
     drain_at: Seconds | None = None
@@ -117,6 +118,7 @@ class Turn:
     tenant: Tenant
     gpus: tuple["Gpu", ...]
     names: tuple[str, ...]
+    all_gpus: frozenset[str]
     granted_at: Seconds
     quantum: Seconds
     standings: dict[str, Standing]

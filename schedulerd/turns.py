@@ -175,11 +175,9 @@ class Turns:
                 self.grants.drop(old)
         wish = self._wish(tenant, gpus, now)
         wish.by = processes
-        for gpu in gpus:
-            tenant.wishes[gpu.uuid] = wish
-            gpu.queue.add(wish)
-        self.grants.settle(gpus, now)
-        self.jams.waits(tenant, now)
+        self.grants.wait(wish, now)
+        if tenant.turns:
+            self.jams.waits(tenant, now)
 
     def _wish(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> Wish:
         self._serial += 1
@@ -188,18 +186,20 @@ class Turns:
         for gpu in gpus:
             standings[gpu.uuid] = self._standing(gpu, tenant, now)
             passes[gpu.uuid] = gpu.grants
-        return Wish(tenant, gpus, self._serial, now, set(), standings, passes, together=len(gpus) > 1)
+        return Wish(tenant, gpus, self._serial, now, set(), standings, passes, tuple(passes), len(gpus) > 1)
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         self._move_clock(gpu, now)
         share.virtual = max(share.virtual, gpu.clock)
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.burst)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
-        self.grants.accrue(gpu, now)
         top = gpu.queue.top()
+        if top is not None and top.standings[gpu.uuid].virtual <= gpu.clock:
+            return
+        self.grants.accrue(gpu, now)
         least = FOREVER if top is None else top.standings[gpu.uuid].virtual
         for turn in gpu.holders:
             least = min(least, turn.tenant.shares[gpu.uuid].virtual)

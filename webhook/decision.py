@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from contract import names
-from contract.grammar import Injection, Mode
+from contract.grammar import Injection, Mode, OnMultiGpu
 from contract.reasons import ReasonCode, Refusal
 from webhook.injection import complete, hide_gpus_from_debuggers, reduced_containers
 from webhook.namespace_policy import NamespacePolicy
@@ -81,31 +81,27 @@ def gather(
     pod: Pod, namespace: NamespacePolicy, *, volumes: Volumes = Volumes.AUTO, before: frozenset[str] = frozenset()
 ) -> Facts:
     """What the rules may look at; `before` names the ephemeral containers that were there already."""
-    sharing = pod.sharing
-    facts = Facts(
+    names_mode = names.MULTI_GPU in pod.annotations or namespace.mode is not None
+    reduces = not names_mode and namespace.on_multi_gpu is OnMultiGpu.REDUCE
+    return Facts(
         pod=pod,
         namespace=namespace,
         mode=_mode(pod) or namespace.mode,
-        names_mode=names.MULTI_GPU in pod.annotations or namespace.mode is not None,
-        vgpus=0,
-        sharing=sharing,
-        new_ephemeral=tuple(item for item in pod.ephemeral if item.name not in before),
+        names_mode=names_mode,
+        reduces=reduces,
+        vgpus=count_vgpus(tuple(item.reduced() for item in pod.containers) if reduces else pod.containers),
+        sharing=pod.sharing,
+        new_ephemeral=tuple(item for item in pod.ephemeral if item.name not in before) if pod.ephemeral else (),
         with_volumes=volumes is Volumes.AUTO and not namespace.forbids_host_path,
     )
-    return facts.with_count(_count(facts, pod.containers))
 
 
 def _mode(pod: Pod) -> Mode | None:
-    try:
-        return Mode(pod.annotations[names.MULTI_GPU])
-    except (KeyError, ValueError):
-        return None
+    text = pod.annotations.get(names.MULTI_GPU)
+    return _MODES.get(text) if text is not None else None
 
 
-def _count(facts: Facts, containers: tuple[Container, ...]) -> int:
-    if facts.reduces:
-        containers = tuple(item.reduced() for item in containers)
-    return count_vgpus(containers)
+_MODES = {mode.value: mode for mode in (Mode.GANG, Mode.PER_DEVICE)}
 
 
 def decide(facts: Facts, stage: Stage) -> Decision:

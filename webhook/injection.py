@@ -23,33 +23,24 @@ def _environment(facts: Facts) -> Iterator[Operation]:
 
 
 def _entries(container: Container, mode: str) -> list[Operation]:
-    path, env = f"{container.path}/env", container.env
-    present = {entry.get("name") for entry in env}
-    ours = [{"name": names.ENV_MODE, "value": mode}]
-    if names.ENV_PRELOAD not in present:
-        ours.insert(0, {"name": names.ENV_PRELOAD, "value": preload_with_hook("")})
+    path, present = f"{container.path}/env", {entry["name"] for _, entry in container.steering}
+    ours = [{"name": names.ENV_PRELOAD, "value": preload_with_hook("")}, {"name": names.ENV_MODE, "value": mode}]
     if container.has_env_from:
         ours += [{"name": name, "value": value} for name, value in SHADOWED.items()]
-    missing = [entry for entry in ours if entry["name"] not in present]
-    return [*_preload(path, env), *_doubles(path, env), *prepend_all(path, env, missing)]
+    missing = [entry for entry in ours if entry["name"] not in present] if present else ours
+    preloads = [place for place, entry in container.steering if entry["name"] == names.ENV_PRELOAD]
+    changes = _preload(path, container.env, preloads) if preloads else []
+    return [*changes, *prepend_all(path, container.env, missing)]
 
 
-def _preload(path: str, env: list[Json]) -> list[Operation]:
-    """Our hook in front of the user's own; of several entries the last is the one that counts."""
-    places = [index for index, entry in enumerate(env) if entry.get("name") == names.ENV_PRELOAD]
-    if not places:
-        return []
-    last = places[-1]
-    value = env[last].get("value") or ""
+def _preload(path: str, env: list[Json], places: list[int]) -> list[Operation]:
+    """Our hook in front of the user's own; of several entries the last is the one that counts, and it alone stays."""
+    value = env[places[-1]].get("value") or ""
     wanted = preload_with_hook(value)
-    return [put(f"{path}/{last}/value", wanted)] if wanted != value else []
-
-
-def _doubles(path: str, env: list[Json]) -> list[Operation]:
-    """One entry a name: earlier ones go, unless a later one's value refers to them."""
-    places = [index for index, entry in enumerate(env) if entry.get("name") == names.ENV_PRELOAD]
-    refers = any(f"$({names.ENV_PRELOAD})" in (entry.get("value") or "") for entry in env)
-    return [] if refers else [remove(f"{path}/{index}") for index in reversed(places[:-1])]
+    changes = [put(f"{path}/{places[-1]}/value", wanted)] if wanted != value else []
+    if any(f"$({names.ENV_PRELOAD})" in (entry.get("value") or "") for entry in env):
+        return changes  # a later value refers to an earlier one
+    return changes + [remove(f"{path}/{place}") for place in reversed(places[:-1])]
 
 
 def _volumes(facts: Facts) -> Iterator[Operation]:
@@ -158,6 +149,6 @@ def hide_gpus_from_debuggers(containers: tuple[Container, ...]) -> tuple[Operati
     return tuple(
         operation
         for container in containers
-        if not any(entry.get("name") == names.ENV_VISIBLE_DEVICES for entry in container.env)
+        if not any(entry["name"] == names.ENV_VISIBLE_DEVICES for _, entry in container.steering)
         for operation in prepend_all(f"{container.path}/env", container.env, [void])
     )

@@ -15,6 +15,9 @@ from contract.errors import BadQuantity
 from contract.quantity import parse_quantity
 from webhook.fields import Json, read_flag, read_list, read_map, read_maps, read_text, read_texts
 
+STEERING_NAMES = frozenset((names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES"))
+STEERING_PREFIX = "NVSHARE_"
+
 
 class Kind(Enum):
     """What a container is to Kubernetes."""
@@ -40,6 +43,8 @@ class Container:
     quantity_is_legal: bool
     """False where the API will refuse the vGPU quantity: not whole, negative, or limits and requests differ."""
     env: list[Json]
+    steering: tuple[tuple[int, Json], ...]
+    """The entries of `env` that steer the hook, the loader or the runtime, each with its place."""
     has_env_from: bool
     mounts: list[Json]
     resources: Mapping[str, Any]
@@ -69,15 +74,11 @@ class Pod:
     @property
     def sharing(self) -> tuple[Container, ...]:
         """The containers that ask for vGPUs."""
-        return tuple(container for container in self.containers if container.vgpus)
+        return tuple([container for container in self.containers if container.vgpus])
 
     @property
     def quantities_are_legal(self) -> bool:
-        return all(container.quantity_is_legal for container in self.containers)
-
-    @property
-    def wants_vgpus(self) -> bool:
-        return any(container.vgpus for container in self.containers)
+        return all([container.quantity_is_legal for container in self.containers])
 
 
 def read_pod(raw: Json) -> Pod:
@@ -85,8 +86,6 @@ def read_pod(raw: Json) -> Pod:
     metadata, spec = read_map(raw, "metadata"), read_map(raw, "spec")
     ordinary = (*_read_containers(Kind.INIT, spec), *_read_containers(Kind.APP, spec))
     ephemeral = tuple(_read_containers(Kind.EPHEMERAL, spec))
-    for container in (*ordinary, *ephemeral):
-        _check_shapes(container)
     volumes = read_maps(spec, "volumes")
     for volume in volumes:
         read_text(volume, "name")
@@ -105,25 +104,36 @@ def read_pod(raw: Json) -> Pod:
 _KEYS = {Kind.INIT: "initContainers", Kind.APP: "containers", Kind.EPHEMERAL: "ephemeralContainers"}
 
 
-def _check_shapes(container: Container) -> None:
-    for entry in container.env:
-        read_text(entry, "name")
-        read_text(entry, "value")
-        read_map(entry, "valueFrom")
-    for mount in container.mounts:
-        read_text(mount, "name")
-        read_text(mount, "mountPath")
-        read_flag(mount, "readOnly")
+def _steering(env: list[Json]) -> tuple[tuple[int, Json], ...]:
+    """One pass over the entries, typed by hand: there are many, and nearly all are nobody's business."""
+    found = []
+    for place, entry in enumerate(env):
+        name, value = entry.get("name"), entry.get("value")
+        if type(name) is not str or (value is not None and type(value) is not str):
+            read_text(entry, "name")
+            read_text(entry, "value")
+        elif name in STEERING_NAMES or name.startswith(STEERING_PREFIX):
+            read_map(entry, "valueFrom")
+            found.append((place, entry))
+    return tuple(found)
+
+
+def _mounts(raw: Json) -> list[Json]:
+    mounts = read_maps(raw, "volumeMounts")
+    for mount in mounts:
+        if type(mount.get("name")) is not str or type(mount.get("mountPath")) is not str:
+            read_text(mount, "name")
+            read_text(mount, "mountPath")
+    return mounts
 
 
 def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
     key = _KEYS[kind]
     for index, raw in enumerate(read_maps(spec, key)):
         is_sidecar = kind is Kind.INIT and read_text(raw, "restartPolicy") == "Always"
-        resources = read_map(raw, "resources")
+        resources, security = read_map(raw, "resources"), read_map(raw, "securityContext")
         limits, requests = read_map(resources, "limits"), read_map(resources, "requests")
-        vgpus = _vgpus(limits, requests)
-        security = read_map(raw, "securityContext")
+        vgpus, env = _vgpus(limits, requests), read_maps(raw, "env")
         yield Container(
             kind=Kind.SIDECAR if is_sidecar else kind,
             name=read_text(raw, "name"),
@@ -131,12 +141,13 @@ def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
             raw=raw,
             vgpus=vgpus or 0,
             quantity_is_legal=vgpus is not None,
-            env=read_maps(raw, "env"),
+            env=env,
+            steering=_steering(env),
             has_env_from=bool(read_list(raw, "envFrom")),
-            mounts=read_maps(raw, "volumeMounts"),
+            mounts=_mounts(raw),
             resources={**requests, **limits} if requests else limits,
             privileged=read_flag(security, "privileged"),
-            capabilities=_capabilities(security),
+            capabilities=_capabilities(security) if security else (),
         )
 
 

@@ -17,6 +17,7 @@ from webhook.pod import read_pod
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+_dense = json.JSONEncoder(separators=(",", ":")).encode
 _AUDIT_VERDICT = "verdict"
 _AUDIT_CODES = "codes"
 
@@ -39,7 +40,7 @@ class Answer:
 def parse(body: bytes) -> Json:
     """The review in the request's body."""
     try:
-        review = json.loads(body, parse_constant=_refuse_constant)
+        review = _decode(body.decode())
     except RecursionError:
         raise MalformedReview("the body is nested too deeply: an AdmissionReview is not") from None
     except ValueError as error:
@@ -61,6 +62,7 @@ def uid_in(review: Json) -> str:
 
 
 _LONGEST_UID = 128
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def answer(review: Json, stage: Stage, *, namespace_of: NamespaceLookup, volumes: Volumes) -> Answer:
@@ -125,7 +127,7 @@ def _encode(uid: str, decision: Decision) -> bytes:
         response["status"] = _status(decision)
     if decision.patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = b64encode(json.dumps(decision.patch, separators=(",", ":")).encode()).decode()
+        response["patch"] = b64encode(_dense(decision.patch).encode()).decode()
     if decision.warnings:
         response["warnings"] = decision.warnings
     if decision.verdict is not Verdict.ALLOWED:
@@ -134,7 +136,7 @@ def _encode(uid: str, decision: Decision) -> bytes:
             **({_AUDIT_CODES: ",".join(decision.codes)} if decision.refusals else {}),
         }
     review = {"apiVersion": API_VERSION, "kind": KIND, "response": response}
-    return json.dumps(review, separators=(",", ":")).encode()
+    return _dense(review).encode()
 
 
 def _status(decision: Decision) -> Json:

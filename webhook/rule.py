@@ -5,11 +5,11 @@ API server say the same.  May import the contract, `pod` and `namespace_policy`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from contract.grammar import Mode, OnMultiGpu
+from contract.grammar import Mode
 from contract.reasons import ReasonCode, Refusal
 from webhook.namespace_policy import NamespacePolicy
 from webhook.pod import Container, Pod
@@ -41,6 +41,8 @@ class Facts:
     """The mode for containers with several vGPUs: the pod's own word, else its namespace's."""
     names_mode: bool
     """The pod or its namespace names a mode, be it one we know or not."""
+    reduces: bool
+    """Containers that ask for several and name no mode get one."""
     vgpus: int
     """The pod's vGPUs, after a reduction where the namespace wants one."""
     sharing: tuple[Container, ...]
@@ -48,15 +50,6 @@ class Facts:
     new_ephemeral: tuple[Container, ...] = ()
     with_volumes: bool = True
     """Hook and socket are written into the spec as volumes."""
-
-    def with_count(self, vgpus: int) -> "Facts":
-        """The same, and the pod's number of vGPUs known."""
-        return replace(self, vgpus=vgpus)
-
-    @property
-    def reduces(self) -> bool:
-        """Containers that ask for several and name no mode get one."""
-        return not self.names_mode and self.namespace.on_multi_gpu is OnMultiGpu.REDUCE
 
     def expected_mode(self, container: Container) -> Mode:
         """How this container uses its GPUs."""

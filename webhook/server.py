@@ -5,13 +5,17 @@ home.  Ports are bound here first, so that one in use is said in a sentence.  Ma
 """
 
 import errno
+import gc
 import logging
+import os
 import resource
 import socket
 import sys
 import time
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import gevent
 from gevent.pywsgi import WSGIServer
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
@@ -26,11 +30,18 @@ from webhook.logs import DecisionLog
 from webhook.metrics import Metrics
 from webhook.namespaces import Namespaces, source_of
 from webhook.review import Answer
-from webhook.settings import Settings, describe
+from webhook.settings import CertificateFrom, Settings, describe
 from webhook.worker import Worker
+
+if TYPE_CHECKING:
+    from webhook.certs.serving import KeptPair
 
 _log = logging.getLogger(__name__)
 _BACKLOG = 2048
+_LOG_SECONDS = 0.05
+"""A decision's line waits so long for others to be written with."""
+_GC_THRESHOLDS = (50_000, 20, 50)
+"""A review makes thousands of objects and no cycles: Python's defaults would look through them several times each."""
 
 
 class Bookkeeper:
@@ -50,20 +61,35 @@ class Process:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.drain = DrainFlag()
-        self.tls = LiveTls.of(settings.cert, settings.key)
-        self.tls.require()
+        self._kept: KeptPair | None = None
+        self.tls = self._find_certificate(settings)
         self.listener = bind(settings.host, settings.port, "port")
         self.metrics_listener = bind(settings.host, settings.metrics_port, "metrics-port")
         self.metrics = Metrics()
+        self.log = DecisionLog(settings.log_format, sys.stderr, later=partial(gevent.spawn_later, _LOG_SECONDS))
         self.namespaces: Namespaces = source_of(settings)
         self.service = Service(
             namespace_of=self.namespaces.policy_of,
-            ledger=Bookkeeper(self.metrics, DecisionLog(settings.log_format, sys.stderr)),
+            ledger=Bookkeeper(self.metrics, self.log),
             volumes=settings.volumes,
             most_in_flight=settings.in_flight,
-            body_seconds=settings.body_seconds,
             why_unready=self._why_unready,
         )
+
+    def _find_certificate(self, settings: Settings) -> LiveTls:
+        """The pair in the files that are named; or, once there is one, that of the cluster's Secret."""
+        if settings.certificate_from is CertificateFrom.FILES:
+            tls = LiveTls.of(settings.cert, settings.key)
+            tls.require()
+            return tls
+        from webhook.certs import serving  # the client's import takes a second: only where it is needed
+        from webhook.certs.errors import CertificateError
+
+        try:
+            self._kept = serving.prepare(settings.kubeconfig)
+        except CertificateError as error:
+            raise StartError(str(error)) from error
+        return LiveTls.of(self._kept.certificate, self._kept.key)
 
     def _why_unready(self) -> str:
         if self.drain.is_up:
@@ -75,16 +101,23 @@ class Process:
     def start_worker(self) -> Service:
         """What runs beside the reviews: the namespace watch and the metrics' port."""
         self.metrics.watch("in_flight", "Reviews being answered", lambda: self.service.in_flight)
-        self.metrics.watch("certificate_expiry_seconds", "Until the served certificate ends", self._expiry_seconds)
+        self.metrics.watch(
+            "certificate_not_after_seconds", "Unix time at which the served certificate ends; 0: none", self._not_after
+        )
         self.metrics.watch(
             "namespace_cache_age_seconds", "Since namespaces were known fresh", self.namespaces.age_seconds
         )
+        if self._kept is not None:
+            self._kept.start()
         self.namespaces.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         WSGIServer(self.metrics_listener, make_wsgi_app(self.metrics.registry), log=None).start()
         return self.service
 
-    def _expiry_seconds(self) -> float:
-        return self.tls.expires.timestamp() - time.time() if self.tls.expires else 0.0
+    def _not_after(self) -> float:
+        return self.tls.expires.timestamp() if self.tls.expires else 0.0
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:
@@ -146,14 +179,19 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "keepalive": settings.idle_seconds,
             "graceful_timeout": settings.stop_seconds,
             "timeout": 60,
-            "certfile": settings.cert,
-            "keyfile": settings.key,
+            # the worker has its own context; gunicorn only learns here that it is TLS, and wants a file that exists
+            "certfile": settings.cert or os.devnull,
+            "keyfile": settings.key or os.devnull,
             "do_handshake_on_connect": True,  # the worker has done it, with a deadline
             "control_socket_disable": True,
             "worker_tmp_dir": "/dev/shm",
             "loglevel": "warning",
             "max_requests": 0,  # recycling resets connections
             "proc_name": "nvshare-webhook",
+            # No proxy stands before us and no header of one is believed; so no address need be looked up either.
+            "forwarded_allow_ips": "*",
+            "forwarder_headers": "",
+            "secure_scheme_headers": {},
         }
 
     def load(self) -> Any:

@@ -9,7 +9,7 @@ import re
 from contract import names, paths
 from contract.grammar import Mode, OnLoss
 from webhook.fields import Json
-from webhook.pod import Container
+from webhook.pod import STEERING_PREFIX, Container
 
 SHADOWED: dict[str, str] = {
     "LD_AUDIT": "",
@@ -20,7 +20,7 @@ SHADOWED: dict[str, str] = {
 }
 """Entries written in front of an `envFrom`, which could bring these names; CDI puts the real devices over `void`."""
 GUARDED_NAMES = (names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES")
-GUARDED_PREFIX = "NVSHARE_"
+GUARDED_PREFIX = STEERING_PREFIX
 _SEPARATORS = re.compile(r"[: ]+")
 
 VOLUMES: tuple[Json, ...] = (

@@ -7,6 +7,7 @@ metrics).  Everything else is gunicorn's.  May import gunicorn, gevent, and the 
 import socket as plain_socket
 import ssl
 import time
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,62 @@ import gevent
 from gevent import socket
 from gevent.pool import Pool
 from gevent.server import StreamServer
+from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
 _LOOK_SECONDS = 0.25
 """How often the worker looks at its certificate's files and at the drain flag."""
+
+
+class Connection:
+    """A TLS connection with a deadline for whatever is awaited, that answers in one record.
+
+    gunicorn sends an answer's head and body apart, which costs two records and wakes the API server for a head without
+    a body; so the head is kept back until the body comes.
+    """
+
+    def __init__(self, connection: Any, *, idle_seconds: float, body_seconds: float) -> None:
+        self._connection = connection
+        self._idle_seconds, self._body_seconds = idle_seconds, body_seconds
+        self._kept = b""
+        self.await_request()
+
+    def await_request(self) -> None:
+        """From now on the next request, which may never come, is awaited."""
+        self._is_in_body = False
+        self._until = time.monotonic() + self._idle_seconds
+
+    def await_body(self) -> None:
+        """From now on the rest of a request is awaited, which must come."""
+        self._is_in_body = True
+        self._until = time.monotonic() + self._body_seconds
+
+    def recv(self, size: int) -> bytes:
+        """The next bytes; none when the peer asked nothing in time."""
+        self._connection.settimeout(max(self._until - time.monotonic(), 0.001))
+        try:
+            data: bytes = self._connection.recv(size)
+        except TimeoutError:
+            if self._is_in_body:
+                raise
+            return b""
+        return data
+
+    def sendall(self, data: bytes) -> None:
+        is_head = not self._kept and data.startswith(b"HTTP/1.")
+        self._kept += data
+        if not is_head:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends what is kept back: at the end of a request, the head of an answer that has no body."""
+        kept, self._kept = self._kept, b""
+        if kept:
+            self._connection.settimeout(self._body_seconds)
+            self._connection.sendall(kept)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
@@ -44,6 +97,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
         self._finish(service, until=time.monotonic() + self.cfg.graceful_timeout)
         for server in servers:
             server.stop(timeout=0)
+        process.log.flush()
 
     def _serve(self, listener: Any, context: ssl.SSLContext) -> StreamServer:
         listener.setblocking(1)
@@ -60,16 +114,29 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
             self.notify()
             gevent.sleep(0.05)
 
+    def timeout_ctx(self) -> AbstractContextManager[None]:
+        """The connection has deadlines of its own."""
+        return nullcontext()
+
+    def handle_request(self, listener_name: Any, req: Any, sock: Connection, addr: Any) -> None:
+        sock.await_body()
+        try:
+            super().handle_request(listener_name, req, sock, addr)
+        finally:
+            sock.flush()
+            sock.await_request()
+
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """One connection, from its handshake on."""
-        if self._shakes_hands(client):
-            super().handle(listener, client, addr)
-        else:
+        if not self._shakes_hands(client):
             client.close()
+            return
+        settings = self.app.process.settings
+        connection = Connection(client, idle_seconds=settings.idle_seconds, body_seconds=settings.body_seconds)
+        AsyncWorker.handle(self, listener, connection, addr)
 
     def _shakes_hands(self, client: Any) -> bool:
-        deadline = gevent.Timeout(self.app.process.settings.handshake_seconds)
-        deadline.start()
+        deadline = gevent.Timeout.start_new(self.app.process.settings.handshake_seconds)
         try:
             client.do_handshake()
         except (gevent.Timeout, OSError):

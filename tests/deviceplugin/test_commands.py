@@ -100,9 +100,9 @@ def test_a_killed_supervisor_takes_its_worker_with_it(serving: tuple[subprocess.
     [
         pytest.param(0.0, 60.0, 0.0, id="after a long life: at once"),
         pytest.param(5.0, 60.0, 0.0, id="and whatever was before is forgotten"),
-        pytest.param(0.0, 1.0, 0.05, id="after a short one: almost at once"),
-        pytest.param(0.05, 1.0, 0.1, id="after the next: later"),
-        pytest.param(4.0, 1.0, 5.0, id="but never later than a few seconds"),
+        pytest.param(0.0, 0.9, 0.05, id="after a short one: almost at once"),
+        pytest.param(0.05, 0.9, 0.1, id="after the next: later"),
+        pytest.param(4.0, 0.9, 5.0, id="but never later than a few seconds"),
     ],
 )
 def test_wait_for_the_next_worker(wait: float, lived: float, expected: float) -> None:

@@ -1,8 +1,7 @@
 """The node kept in order: folders, specs, and what the cluster is told."""
 
-import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,14 +9,16 @@ import pytest
 
 from contract import names
 from deviceplugin.allocation import Allocation, allocate, key_of
-from deviceplugin.board import Board, View
+from deviceplugin.board import Board
 from deviceplugin.checkpoint import IdSet
-from deviceplugin.cluster import ClusterUnavailable, Event
+from deviceplugin.cluster import ClusterUnavailable
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.lifetime import Assignment, Books
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.reports import Event
 from deviceplugin.settings import Settings
 from deviceplugin.steward import Steward, StewardParts
+from deviceplugin.view import View
 from tests.deviceplugin.conftest import FAST
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
@@ -97,10 +98,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(settings: Settings) -> Iterator[Desk]:
+def desk(settings: Settings) -> Desk:
     files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=True)
     files.prepare()
-    yield Desk(files, Board(View(INVENTORY)), FakeBooks(), FakeCluster())
+    return Desk(files, Board(View(INVENTORY)), FakeBooks(), FakeCluster())
 
 
 def made(*device_ids: str, at: float = 0.0) -> Allocation:
@@ -206,7 +207,7 @@ def test_what_a_killed_plugin_left_half_made_goes(desk: Desk) -> None:
     desk.files.prepare()
 
     assert (folders(desk), specs(desk)) == ([], [".others"])
-    assert sorted(os.listdir(layout.hook_folder)) == ["ld.so.preload", "libnvshare.so"]
+    assert sorted(path.name for path in layout.hook_folder.iterdir()) == ["ld.so.preload", "libnvshare.so"]
 
 
 def test_a_node_without_a_hook_is_refused_with_the_flag_that_names_one(settings: Settings) -> None:
@@ -262,7 +263,7 @@ def test_another_plugins_gpus_are_told_to_the_inventory_and_events_to_the_cluste
     with desk.cluster.news:
         assert desk.cluster.news.wait_for(lambda: desk.cluster.events, 10)
     stop.set()
-    desk.steward.hurry()
+    desk.steward.end()
     thread.join(10)
 
     assert desk.cluster.events == [event]

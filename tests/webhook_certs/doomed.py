@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 
-from tests.webhook_certs.conftest import QUICK
+from tests.webhook_certs.scene import QUICK
 from webhook.certs.cluster import Cluster, connect
 from webhook.certs.phases import Asked, Step
 from webhook.certs.rotation import Surroundings, rotate

@@ -45,10 +45,12 @@ class _Allow(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+    accepted = 0
     context: ssl.SSLContext
 
     def get_request(self) -> tuple[socket.socket, object]:
         connection, address = super().get_request()
+        self.accepted += 1
         return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
     def handle_error(self, *_: object) -> None:

@@ -1,81 +1,24 @@
 """The rotation against a real API server, which calls two replicas through the real Service object."""
 
 import base64
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import wait_until
-from tests.webhook_certs.conftest import BASE, NAMESPACE, QUICK, announce, vgpu_pod
-from tests.webhook_certs.replica import Replica, replicas
-from webhook.certs import material
-from webhook.certs.cluster import Cluster
-from webhook.certs.material import Phase
+from tests.webhook_certs.drill_rotation import dies_after, figures, rotate_until
+from tests.webhook_certs.replica import Replica
+from tests.webhook_certs.scene import BASE, NAMESPACE, is_whole, run, vgpu_pod
 from webhook.certs.phases import Asked
-from webhook.certs.rotation import Surroundings, rotate
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
-@pytest.fixture
-def running(clean: ControlPlane, tmp_path: Path):
-    """Two replicas that have made their first certificate by themselves, and are known to the Service."""
-    views = [account_view(clean, "nvshare-webhook", f"replica-{number}") for number in range(2)]
-    with replicas(views, tmp_path) as both:
-        announce(clean, both)
-        wait_until(lambda: is_whole(clean), what="the first certificate is trusted", seconds=20)
-        yield both
-
-
-def account_view(plane: ControlPlane, account: str, me: str) -> Cluster:
-    """The cluster as a service account sees it: the roles of manifests/base are all it has."""
-    user = f"system:serviceaccount:{NAMESPACE}:{account}"
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated")
-    return Cluster(plane.client(plane.kubeconfig_for(user, groups=groups)), QUICK, me)
-
-
-def rotator(plane: ControlPlane) -> Cluster:
-    return account_view(plane, "nvshare-webhook-certs", "rotator")
-
-
-def run(plane: ControlPlane, asked: Asked) -> list[str]:
-    said: list[str] = []
-    rotate(rotator(plane), asked, QUICK, Surroundings(sleep=time.sleep, tell=said.append))
-    return said
-
-
-def is_whole(plane: ControlPlane) -> bool:
-    cluster = rotator(plane)
-    now = Surroundings(sleep=time.sleep, tell=print).now()
-    parts, _ = cluster.read(now=now)
-    seen = cluster.see(dial=True)
-    leaf = material.to_der(parts.serving.certificate) if parts.serving else None
-    return (
-        parts.phase is Phase.SETTLED
-        and len(seen.bundles) >= 2
-        and all(bundle == parts.trusted() for bundle in seen.bundles.values())
-        and len(seen.served) == 2
-        and all(found == leaf for found in seen.served.values())
-    )
-
-
 def create(plane: ControlPlane, namespace: str) -> str:
     return plane.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=vgpu_pod(), check=False)
-
-
-@pytest.fixture
-def opted_in(plane: ControlPlane) -> str:
-    name = f"t-{os.urandom(4).hex()}"
-    return plane.create_namespace(name, labels={"nvshare.com/injection": "enabled"})
 
 
 def test_the_replicas_make_the_first_certificate_and_the_api_server_trusts_it(
@@ -96,6 +39,10 @@ def test_a_rotation_ends_whole_with_pods_created_all_along(
 
     assert is_whole(clean), said
     assert [answer for answer in answers if "created" not in answer] == []
+
+
+def test_no_pod_of_hundreds_is_refused_while_the_ca_is_replaced(plane: ControlPlane, running: list[Replica]) -> None:
+    assert "0 refused" in figures(plane, running, lambda plane, load: rotate_until(plane, load, 600))
 
 
 def test_applying_the_manifests_again_leaves_the_bundle_alone(clean: ControlPlane, running: list[Replica]) -> None:
@@ -155,12 +102,6 @@ def test_killed_after_each_step_by_sigkill_the_next_run_ends_in_the_same_state(
 
     assert deaths >= 6
     assert [answer for answer in answers if "created" not in answer] == []
-
-
-def dies_after(plane: ControlPlane, step: int) -> bool:
-    """A rotation of the CA in a process of its own that kills itself after so many steps."""
-    command = [sys.executable, "-m", "tests.webhook_certs.doomed", str(plane.kubeconfig), str(step)]
-    return subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
 
 
 class creating:  # noqa: N801  reads as a word in `with`

@@ -4,38 +4,38 @@ Exactly what the webhook itself would write may stand there; so its own output p
 May import the contract, `cel`, `words` and `rule`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from contract import names
 from contract.reasons import ReasonCode
 from webhook import cel
+from webhook.fields import Json
 from webhook.pod import Container
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 from webhook.words import GUARDED_NAMES, GUARDED_PREFIX, SHADOWED, is_guarded, our_value
 
 
 def _set_by_user(facts: Facts) -> Offenders:
-    return _named_by_container(
-        (
-            container,
-            [name for name in _literals(container) if is_guarded(name) and not _is_ours(facts, container, name)],
-        )
-        for container in facts.sharing
-    )
+    return _named_by_container((container, _not_ours(facts, container)) for container in facts.sharing)
 
 
-def _named_by_container(found: Iterator[tuple[Container, list[str]]]) -> Offenders:
+def _named_by_container(found: Iterable[tuple[Container, list[str]]]) -> Offenders:
     return tuple(f"{' and '.join(keys)} in container '{container.name}'" for container, keys in found if keys)
 
 
-def _literals(container: Container) -> Iterator[str]:
-    return (entry.get("name") or "" for entry in container.env if not entry.get("valueFrom"))
+def _not_ours(facts: Facts, container: Container) -> list[str]:
+    mode = facts.expected_mode(container)
+    return [
+        name
+        for name, entry in _steering(container)
+        if is_guarded(name)
+        and not entry.get("valueFrom")
+        and (entry.get("value") or "") != our_value(name, container, mode)
+    ]
 
 
-def _is_ours(facts: Facts, container: Container, name: str) -> bool:
-    ours = our_value(name, container, facts.expected_mode(container))
-    values = {entry.get("value") or "" for entry in container.env if entry.get("name") == name}
-    return values == {ours}
+def _steering(container: Container) -> list[tuple[str, Json]]:
+    return [(entry["name"], entry) for _, entry in container.steering]
 
 
 def _from_reference(facts: Facts) -> Offenders:
@@ -43,8 +43,11 @@ def _from_reference(facts: Facts) -> Offenders:
 
 
 def _references(container: Container) -> list[str]:
-    names_taken = (entry.get("name") or "" for entry in container.env if entry.get("valueFrom"))
-    return [name for name in names_taken if name == names.ENV_PRELOAD or is_guarded(name)]
+    return [
+        name
+        for name, entry in _steering(container)
+        if entry.get("valueFrom") and (name == names.ENV_PRELOAD or is_guarded(name))
+    ]
 
 
 def _debug_variable(facts: Facts) -> Offenders:
@@ -52,8 +55,8 @@ def _debug_variable(facts: Facts) -> Offenders:
     return tuple(
         f"container '{container.name}'"
         for container in facts.new_ephemeral
-        for entry in container.env
-        if entry.get("name") == names.ENV_VISIBLE_DEVICES and entry.get("value") != void
+        for name, entry in _steering(container)
+        if name == names.ENV_VISIBLE_DEVICES and entry.get("value") != void
     )
 
 

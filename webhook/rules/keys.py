@@ -26,13 +26,15 @@ _OURS = names.DOMAIN + "/"
 
 
 def _unknown_keys(facts: Facts) -> Offenders:
-    annotations = unknown_keys(POD_ANNOTATIONS, facts.pod.annotations)
+    annotations = unknown_keys(POD_ANNOTATIONS, facts.pod.annotations) if facts.pod.annotations else ()
     labels = tuple(key for key in facts.pod.labels if key.startswith(_OURS))
     return (*(f"annotation '{key}'" for key in annotations), *(f"label '{key}'" for key in labels))
 
 
 def _bad_values(facts: Facts) -> Offenders:
-    problems = []
+    problems: list[str] = []
+    if not facts.pod.annotations:
+        return ()
     for word in POD_ANNOTATIONS:
         if word.key in facts.pod.annotations:
             try:
@@ -51,7 +53,9 @@ _CEILINGS: dict[str, tuple[Callable[[str], int], Callable[[NamespacePolicy], int
 
 def _beyond_ceilings(facts: Facts) -> Offenders:
     """Annotations beyond their ceiling; a value that cannot be read is another rule's."""
-    found = []
+    found: list[str] = []
+    if not facts.pod.annotations:
+        return ()
     for key, (read, ceiling_of, ceiling_key) in _CEILINGS.items():
         ceiling, text = ceiling_of(facts.namespace), facts.pod.annotations.get(key)
         if ceiling is not None and text is not None and _reads_above(read, text, ceiling):

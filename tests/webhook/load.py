@@ -1,0 +1,103 @@
+"""Load for the benches and drills: a realistic review of about 6 KB, and connections that carry it."""
+
+import concurrent.futures
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.webhook.cases import review_of
+from tests.webhook.real import ApiClient
+from tests.webhook.samples import container, pod
+from webhook.fields import Json
+
+
+def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
+    """A pod as a controller makes it: a sidecar, some thirty variables, probes, managed fields."""
+    env = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(28)]
+    env.append({"name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}})
+    probe = {
+        "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
+        "periodSeconds": 10,
+        "failureThreshold": 3,
+    }
+    mounts = [{"name": "data", "mountPath": "/data"}, {"name": "cache", "mountPath": "/home/user/.cache"}]
+    made = pod(
+        container("main", vgpus, env=env, volumeMounts=mounts, livenessProbe=probe, command=["python", "train.py"]),
+        container("logger", None, env=env[:8], volumeMounts=mounts[:1]),
+        name=name,
+    )
+    made["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}]
+    made["spec"]["tolerations"] = [{"key": f"team-{index}", "operator": "Exists"} for index in range(6)]
+    fields = {f"f:{key}": {".": {}, "f:value": {}} for key in ("image", "name", "resources", "env", "volumeMounts")}
+    made["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": "Update", "fieldsV1": fields}] * 3
+    made["metadata"]["labels"] = {"app": "trainer", "team": "research"}
+    return made
+
+
+def body(vgpus: int | None = 1) -> bytes:
+    """The review of that pod."""
+    return json.dumps(review_of(realistic_pod(vgpus=vgpus))).encode()
+
+
+class Connection:
+    """One keep-alive connection to a server that speaks TLS with this CA."""
+
+    def __init__(self, port: int, authority: Path, *, host: str = "127.0.0.1") -> None:
+        self._context = ssl.create_default_context(cafile=str(authority))
+        self._http = http.client.HTTPSConnection(host, port, context=self._context, timeout=30)
+
+    def post(self, data: bytes, path: str = "/mutate") -> tuple[int, bytes]:
+        self._http.request("POST", path, data, {"Content-Type": "application/json"})
+        answer = self._http.getresponse()
+        return answer.status, answer.read()
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def bursts(plane: Any, *, rounds: int, width: int = 64) -> Iterator[list[tuple[int, float]]]:
+    """For each round every creation's status and seconds: so many connected clients that begin at one moment."""
+    clients = [ApiClient(plane) for _ in range(width)]
+    for client in clients:
+        client.create_pod("off", realistic_pod(vgpus=None))
+    gate = threading.Barrier(width)
+
+    def create(client: ApiClient) -> tuple[int, float]:
+        gate.wait()
+        began = time.perf_counter()
+        return client.create_pod("on", realistic_pod()).status, time.perf_counter() - began
+
+    with concurrent.futures.ThreadPoolExecutor(width) as pool:
+        for _ in range(rounds):
+            yield list(pool.map(create, clients))
+    for client in clients:
+        client.close()
+
+
+def processor_seconds(pid: int) -> float:
+    """What the process and its children have used."""
+    process = psutil.Process(pid)
+    times = [item.cpu_times() for item in (process, *process.children(recursive=True))]
+    return sum(item.user + item.system for item in times)
+
+
+def cost_of_a_review(pid: int, connection: Connection, *, reviews: int) -> tuple[float, list[float]]:
+    """Processor microseconds a review, and each review's seconds."""
+    data = body()
+    for _ in range(200):
+        connection.post(data)
+    before = processor_seconds(pid)
+    took = []
+    for _ in range(reviews):
+        began = time.perf_counter()
+        status, _ = connection.post(data)
+        took.append(time.perf_counter() - began)
+        assert status == 200
+    return (processor_seconds(pid) - before) / reviews * 1e6, took
