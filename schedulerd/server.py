@@ -211,11 +211,14 @@ def bind(path: Path, mode: int) -> socket.socket:
     if path.is_socket() and _answers(path):
         raise Unusable(f"another daemon answers on {path}. Stop it, or choose another path.")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    coming = path.with_name(f".{path.name}")
     try:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(mode)
+        # It appears under its name only when it answers: whoever waits for it may connect at once.
+        coming.unlink(missing_ok=True)
+        listener.bind(str(coming))
+        coming.chmod(mode)
         listener.listen(_BACKLOG)
+        coming.replace(path)
     except OSError as error:
         listener.close()
         raise Unusable(f"cannot listen on {path}: {error}. Make its folder, or choose another path.") from None

@@ -25,11 +25,11 @@ class NodeDaemon(Daemon):
         super().__init__(folder, "--identity=folders", f"--allocations={self.allocations}", *flags)
 
     def wait_until_ready(self):
-        until = time.monotonic() + PATIENCE
-        while not self.control.exists():
-            if time.monotonic() > until:
-                raise Silence(self.log())
-            time.sleep(0.005)
+        ready, self.socket = self.socket, self.control
+        try:
+            super().wait_until_ready()
+        finally:
+            self.socket = ready
 
     def allocate(self, key, *uuids, created=1.0):
         """What the device plugin does: the folder comes whole, or its description is replaced."""
