@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from deviceplugin import explain, settings
+from deviceplugin.cluster import load_client
 from deviceplugin.errors import DevicePluginError
 from deviceplugin.serve import serve
 from deviceplugin.supervise import supervise
@@ -18,7 +19,7 @@ from deviceplugin.supervise import supervise
 
 def _serve(given: argparse.Namespace) -> int:
     read = settings.read_settings(given)
-    return serve(read) if given.no_supervisor else supervise(lambda: _in_one_sentence(lambda: serve(read)))
+    return serve(read) if given.no_supervisor else supervise(lambda: _in_one_sentence(lambda: serve(read)), load_client)
 
 
 def _explain(given: argparse.Namespace) -> int:

@@ -1,17 +1,17 @@
 """The API server: this node's words and events.
 
 Owns how they are sent, with the official client, imported only when needed: it takes longer to import than all else.
-May import `errors` only.
+May import `errors` and `reports`' types only.
 """
 
 import datetime
 import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from deviceplugin.errors import DevicePluginError
+from deviceplugin.reports import Event
 
 log = logging.getLogger(__name__)
 _SECONDS = 5.0
@@ -20,16 +20,6 @@ COMPONENT = "nvshare-device-plugin"
 
 class ClusterUnavailable(DevicePluginError):
     """The API server did not take what we sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened on this node, so many times."""
-
-    reason: str
-    message: str
-    is_warning: bool
-    times: int = 1
 
 
 class Cluster(Protocol):
@@ -83,9 +73,7 @@ class KubernetesCluster:
 
     def _client(self) -> Any:
         if self._api is None:
-            import kubernetes
-
-            untyped: Any = kubernetes
+            untyped = load_client()
             configuration = untyped.client.Configuration()
             if self._kubeconfig:
                 untyped.config.load_kube_config(self._kubeconfig, client_configuration=configuration)
@@ -94,6 +82,13 @@ class KubernetesCluster:
             configuration.retries = False
             self._api = untyped.client.CoreV1Api(untyped.client.ApiClient(configuration))
         return self._api
+
+
+def load_client() -> Any:
+    """The official client, which ships no types."""
+    import kubernetes
+
+    return kubernetes
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from contract.reasons import Refusal
 from deviceplugin.allocation import Allocation
-from deviceplugin.cluster import Event
+from deviceplugin.reports import Event
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from deviceplugin.allocation import Allocation
-from deviceplugin.board import View
 from deviceplugin.checkpoint import IdSet
+from deviceplugin.view import View
 
 CAUTION = 10
 """How many times longer a folder stays when the checkpoint cannot be read."""

@@ -1,13 +1,12 @@
 """What is told to the cluster, and how often: the Node's words when they change, events when something happens.
 
 Owns the bounded rate: however many pods come and go, the API server sees a write each few seconds at most, and a
-repeated event as one with a count.  Pure, the clock is an argument.  May import `node_words` and `cluster`'s types.
+repeated event as one with a count.  Pure, the clock is an argument.  May import `node_words` only.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
-from deviceplugin.cluster import Event
 from deviceplugin.node_words import NodeWords
 
 REFRESH_SECONDS = 300.0
@@ -17,6 +16,16 @@ EVENT_SECONDS = 30.0
 """The same event again is told so often at most, with its count."""
 MOST_EVENTS = 50
 """Kinds of events waiting at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened on this node, so many times."""
+
+    reason: str
+    message: str
+    is_warning: bool
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)

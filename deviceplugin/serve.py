@@ -42,6 +42,7 @@ class Plugin:
 
     def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
         self.settings = settings
+        self.has_failed = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
         self.board = Board()
@@ -71,6 +72,7 @@ class Plugin:
         """Prepares the node, then lives with the kubelet."""
         self.files.prepare()
         self._scan_first(stop)
+        self.steward.look_for_others()
         with self._metrics(), self._in_threads(stop):
             Living(self._kubelet_side(), self._parts(), self.tell).run(stop)
 
@@ -93,16 +95,28 @@ class Plugin:
 
     @contextlib.contextmanager
     def _in_threads(self, stop: threading.Event) -> Iterator[None]:
-        threads = [threading.Thread(target=task, name=name, daemon=True) for name, task in self._tasks(stop)]
+        threads = [
+            threading.Thread(target=self._run_task, args=(task, stop), name=name, daemon=True)
+            for name, task in self._tasks(stop)
+        ]
         for thread in threads:
             thread.start()
         try:
             yield
         finally:
             stop.set()
-            self.steward.hurry()
+            self.steward.end()
             for thread in threads:
                 thread.join(timeout=_END_SECONDS)
+
+    def _run_task(self, task: Callable[[], None], stop: threading.Event) -> None:
+        """A part that fails ends the whole: half a plugin would look alive and be blind."""
+        try:
+            task()
+        except Exception:
+            log.exception("%s failed: the plugin ends, and is started again", threading.current_thread().name)
+            self.has_failed = True
+            stop.set()
 
     def _tasks(self, stop: threading.Event) -> list[tuple[str, Callable[[], None]]]:
         return [
@@ -167,5 +181,6 @@ def serve(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
-    Plugin(settings, Nvml(), cluster).run(stop)
-    return 0
+    plugin = Plugin(settings, Nvml(), cluster)
+    plugin.run(stop)
+    return 1 if plugin.has_failed else 0

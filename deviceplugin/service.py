@@ -17,12 +17,13 @@ import grpc
 from contract.reasons import ReasonCode, Refusal
 from deviceplugin import cdi, placement
 from deviceplugin.allocation import Allocation, allocate
-from deviceplugin.board import Board, View
+from deviceplugin.board import Board
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
 from deviceplugin.happenings import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
 from deviceplugin.kubelet_api.rpc import Call, serve_calls
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.view import View
 
 log = logging.getLogger(__name__)
 OPTIONS = messages.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)

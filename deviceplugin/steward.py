@@ -4,6 +4,7 @@ Owns one thread.  It reads the kubelet's books, asks the cores what follows, and
 kubelet never wait for it.  May import the room's cores, `node_files`, `pod_resources`, `cluster`.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,11 +19,12 @@ from deviceplugin import lifetime, reports
 from deviceplugin.allocation import allocate
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import parse_checkpoint
-from deviceplugin.cluster import Cluster, ClusterUnavailable, Event
+from deviceplugin.cluster import Cluster, ClusterUnavailable
 from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.lifetime import Assignment, Books, Waiting
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.node_words import describe_node, enough_room
+from deviceplugin.reports import Event
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ class Steward:
     def __init__(self, parts: StewardParts) -> None:
         self._parts = parts
         self._news = threading.Event()
+        self._urgent = threading.Event()
         self._events = reports.EventQueue()
         self._events_lock = threading.Lock()
         self._words = reports.WordsReport()
@@ -74,14 +77,20 @@ class Steward:
         """Something was allocated."""
         self._news.set()
 
+    def end(self) -> None:
+        """Wakes `run`, so that it sees that it is over."""
+        self._urgent.set()
+        self._news.set()
+
     def repair_again(self) -> None:
         """What the allocations need has changed."""
         self._is_repaired = False
         self._news.set()
 
     def note_refused_size(self, size: int) -> None:
-        """A container asked for so many GPUs when fewer had room."""
+        """A container asked for so many GPUs when fewer had room: the next one may come in a few hundredths."""
         self._refused_size = max(self._refused_size, size)
+        self._urgent.set()
         self._news.set()
 
     def add_event(self, event: Event) -> None:
@@ -101,9 +110,12 @@ class Steward:
                 log.warning("the node's files cannot be kept in order: %s", error)
             self._tell_events()
             self._news.wait(self._parts.times.report)
-            stop.wait(min(_FLOOD_SECONDS, self._parts.times.report))
+            self._urgent.wait(_FLOOD_SECONDS)
 
     def _look_once(self) -> None:
+        if self._urgent.is_set() and self.books is not None:
+            self._urgent.clear()
+            self._tell_words(self.books)  # the books of a moment ago are true enough, and at hand
         books = self._read_books()
         if books is None:
             return
@@ -115,7 +127,7 @@ class Steward:
     def _read_books(self) -> Books | None:
         try:
             assignments = self._parts.books.assignments()
-            self._look_for_others()
+            self._ask_for_others()
         except grpc.RpcError as error:
             log.debug("pod-resources does not answer: %s", error)
             return None
@@ -129,7 +141,12 @@ class Steward:
             return None
         return parse_checkpoint(text, self._parts.resource)
 
-    def _look_for_others(self) -> None:
+    def look_for_others(self) -> None:
+        """Before the first slot is told: which GPUs another plugin gives out.  One that is away is asked later."""
+        with contextlib.suppress(grpc.RpcError):
+            self._ask_for_others()
+
+    def _ask_for_others(self) -> None:
         now = self._parts.clock()
         if now >= self._next_foreign:
             self._parts.tell_foreign(self._parts.books.foreign())

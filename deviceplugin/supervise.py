@@ -19,8 +19,7 @@ _STEADY_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
 
 
-class _Stop(Exception):
-    """We were told to end."""
+_HEARD = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 
 
 def next_wait(wait: float, *, lived: float) -> float:
@@ -30,22 +29,25 @@ def next_wait(wait: float, *, lived: float) -> float:
     return min(max(wait * 2, _FIRST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
 
 
-def supervise(work: Callable[[], int]) -> int:
-    """Runs `work` in a child, again whenever a signal ends it; its own exit, good or bad, is ours."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _raise_stop)
-    wait = 0.0
+def supervise(work: Callable[[], int], warm_up: Callable[[], object]) -> int:
+    """Runs `work` in a child, again whenever a signal ends it; its own exit, good or bad, is ours.
+
+    `warm_up` loads, while the first child already works, what later ones will then have from the start.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # they are waited for, and interrupt nothing
+    wait, is_warm = 0.0, False
     while True:
         began = time.monotonic()
         child = _fork(work)
+        if not is_warm:
+            warm_up()
+            is_warm = True
         code = _wait_for(child)
         if code >= 0:
             return code
         wait = next_wait(wait, lived=time.monotonic() - began)
         log.warning("the worker was ended by signal %d: another one in %g s", -code, wait)
-        try:
-            time.sleep(wait)
-        except _Stop:
+        if signal.sigtimedwait(_HEARD - {signal.SIGCHLD}, wait) is not None:
             return 0
 
 
@@ -56,8 +58,7 @@ def _fork(work: Callable[[], int]) -> int:
         return child
     code = 1
     try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
         # two plugins of one node would take the registration from each other for ever: die with the parent
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
@@ -72,11 +73,8 @@ def _fork(work: Callable[[], int]) -> int:
 def _wait_for(child: int) -> int:
     """The child's exit code, or minus its signal; a SIGTERM of ours goes on to it."""
     while True:
-        try:
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        except _Stop:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if signal.sigwait(_HEARD) != signal.SIGCHLD:
             os.kill(child, signal.SIGTERM)
-
-
-def _raise_stop(*_: object) -> None:
-    raise _Stop

@@ -17,6 +17,7 @@ from deviceplugin.health import GpuHealth
 from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
 from deviceplugin.nvml import GpuLibrary, Xid
 from deviceplugin.settings import Times
+from deviceplugin.view import View
 from deviceplugin.xids import meaning_of
 
 log = logging.getLogger(__name__)
@@ -115,8 +116,7 @@ class Watch:
             troubled = health.unhealthy(self._healths)
             troubled |= {uuid: "an operator has drained it" for uuid in self._drained - troubled.keys()}
             shared = {each.gpu.uuid for each in inventory.shared}
-            self._board.publish_inventory(inventory)
-            self._board.publish_health(frozenset(troubled.keys() & shared))
+            self._board.publish(View(inventory, frozenset(troubled.keys() & shared)))
             self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
 
     def _tell_changes(self, troubled: dict[str, str], inventory: Inventory) -> None:

@@ -207,7 +207,7 @@ static void mark(struct segment *segment, bool is_own_thread) {
     struct flight *flight = &flights[segment->gpu];
     uint32_t launched = segment_launched(segment);
     bool is_needed = launched && segment->stream->is_alive;
-    for (uint64_t wait = 0; is_needed && flight->count == MOST_MARKERS; wait++) {
+    while (is_needed && flight->count == MOST_MARKERS) {
         collect(flight, now_ns());
         usleep(flight->count == MOST_MARKERS ? 200 : 0);
     }

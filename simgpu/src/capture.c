@@ -17,6 +17,7 @@ struct sg_capture {
     CUstream origin;
     const struct sg_thread *thread;
     CUgraph graph;
+    CUstream members; /* all streams that are in it now */
     bool invalidated, graph_is_users;
     struct sg_capture *next;
 };
@@ -154,6 +155,8 @@ static bool extend_frontier(CUstream stream, CUgraphNode *nodes, size_t count) {
 }
 
 static void join(CUstream stream, struct sg_capture *capture) {
+    stream->next_member = capture->members;
+    capture->members = stream;
     atomic_store(&stream->capture, capture);
     atomic_fetch_add(&stream->context->all_captures, 1);
     if (!(stream->flags & 1u))
@@ -161,6 +164,13 @@ static void join(CUstream stream, struct sg_capture *capture) {
 }
 
 static void part(CUstream stream) {
+    struct sg_capture *capture = atomic_load(&stream->capture);
+    for (CUstream *at = &capture->members; *at; at = &(*at)->next_member) {
+        if (*at == stream) {
+            *at = stream->next_member;
+            break;
+        }
+    }
     atomic_store(&stream->capture, NULL);
     atomic_fetch_sub(&stream->context->all_captures, 1);
     if (!(stream->flags & 1u))
@@ -310,19 +320,16 @@ static bool all_joined(const struct sg_capture *capture) {
         node->mark = 0;
     for (size_t i = 0; i < origin->frontier_count; i++)
         mark_ancestors(origin->frontier[i]);
-    for (CUcontext context = sg_all_contexts(); context; context = context->next)
-        for (CUstream stream = context->streams; stream; stream = stream->next)
-            for (size_t i = 0; stream->capture == capture && i < stream->frontier_count; i++)
-                if (!stream->frontier[i]->mark)
-                    return false;
+    for (CUstream stream = capture->members; stream; stream = stream->next_member)
+        for (size_t i = 0; i < stream->frontier_count; i++)
+            if (!stream->frontier[i]->mark)
+                return false;
     return true;
 }
 
 static void finish(struct sg_capture *capture) {
-    for (CUcontext context = sg_all_contexts(); context; context = context->next)
-        for (CUstream stream = context->streams; stream; stream = stream->next)
-            if (stream->capture == capture)
-                part(stream);
+    while (capture->members)
+        part(capture->members);
     for (struct sg_capture **at = &captures; *at; at = &(*at)->next) {
         if (*at == capture) {
             *at = capture->next;

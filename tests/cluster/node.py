@@ -71,7 +71,7 @@ class Node:
         return self.sandbox.path(inside)
 
     def is_ready(self) -> bool:
-        core = kubernetes.client.CoreV1Api(self.plane.client())
+        core = self.plane.core
         try:
             conditions = core.read_node(self.name).status.conditions or ()
         except kubernetes.client.ApiException:
@@ -101,7 +101,7 @@ def register_node(
     plane: ControlPlane, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str] | None = None
 ) -> None:
     """A Ready node without a kubelet.  (With the controllers running its lease would be missed after 50 s.)"""
-    core = kubernetes.client.CoreV1Api(plane.client())
+    core = plane.core
     about = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
     core.create_node({"metadata": about})
     resources = {"cpu": "64", "memory": "256Gi", "pods": "110", **capacity}

@@ -1,14 +1,15 @@
 """The whole chain on two real nodes at once: image, device plugin, CDI, a pod that computes, what kubectl shows."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-import kubernetes.client
 import pytest
 import yaml
 
 from contract import names
 from tests.cluster import gpus, image
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.errors import MissingError
 from tests.cluster.fixtures import unavailable
 from tests.cluster.image import Target
@@ -29,16 +30,24 @@ def two_nodes() -> Iterator[Cluster]:
             for node in made.nodes:
                 node.containerd.import_image(archive)
             made.plane.apply(gpus.device_plugin(devices=GPUS))
-            for node in made.nodes:
-                wait_until(lambda node=node: slots(node) == "20", what=f"{node.name} offers 20 slots", seconds=30)
+            offered = partial(all_offer, made.nodes, "20")
+            wait_until(offered, what="each node offers 20 slots", seconds=40)
             yield made
     except MissingError as error:
         unavailable(error)
 
 
+def all_offer(nodes: Sequence[Node], expected: str) -> bool:
+    return {slots(node) for node in nodes} == {expected}
+
+
 def slots(node: Node) -> str:
-    allocatable = kubernetes.client.CoreV1Api(node.plane.client()).read_node(node.name).status.allocatable
+    allocatable = node.plane.core.read_node(node.name).status.allocatable
     return str(allocatable.get(names.RESOURCE, "0"))
+
+
+def has_reported(plane: ControlPlane, pod: str) -> bool:
+    return SAID.search(plane.kubectl("logs", pod)) is not None
 
 
 def uuids_of(node: Node) -> set[str]:
@@ -56,7 +65,8 @@ def test_pods_on_both_nodes_compute_at_once_each_on_a_gpu_of_its_node(two_nodes:
     plane.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in pods))
 
     for name, node in pods.items():
-        wait_until(lambda name=name: bool(SAID.search(plane.kubectl("logs", name))), what=f"{name} reports", seconds=30)
+        reports = partial(has_reported, plane, name)
+        wait_until(reports, what=f"{name} reports", seconds=30)
         from_log = SAID.search(plane.kubectl("logs", name))
         from_exec = SAID.search(plane.kubectl("exec", name, "--", "python", "-c", gpus.REPORT))
         assert from_log is not None
@@ -85,5 +95,5 @@ def test_a_node_without_a_kubelet_takes_pods_by_its_numbers_alone(two_nodes: Clu
     two_nodes.plane.apply(pod)
 
     two_nodes.plane.kubectl("wait", "--for=condition=PodScheduled", "pod/on-large", "--timeout=20s")
-    core = kubernetes.client.CoreV1Api(two_nodes.plane.client())
+    core = two_nodes.plane.core
     assert core.read_namespaced_pod("on-large", "default").spec.node_name == "large"

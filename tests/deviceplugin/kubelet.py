@@ -27,6 +27,7 @@ class Kubelet:
         """When set to an event, Register waits for it before it dials."""
         self.refusal: str | None = None
         self.on_register: Callable[[messages.RegisterRequest], None] = lambda _: None
+        self.on_stream_end: Callable[[], object] = lambda: None
         self._lists: list[dict[str, bool]] = []
         self._news = threading.Condition()
         self._channel: grpc.Channel | None = None
@@ -99,6 +100,7 @@ class Kubelet:
                 with self._news:
                     self._lists.append({device.ID: device.health == HEALTHY for device in response.devices})
                     self._news.notify_all()
+        self.on_stream_end()
 
     def call(self, method: str, request: Any, answer: Any) -> Any:
         """One call of the plugin."""

@@ -23,12 +23,17 @@ from deviceplugin.kubelet_api import podresources
 from deviceplugin.kubelet_api.rpc import ask, dial
 from deviceplugin.lifetime import Assignment
 from deviceplugin.pod_resources import PodResources
-from tests.cluster import pins
+from tests.cluster import archives, pins
 from tests.cluster.node import Node
 from tests.cluster.processes import Process, wait_until
 
 ROOT = Path(__file__).parents[2]
 SIMGPU = ROOT / "build" / "simgpu"
+METRICS_PORT = 9090
+"""Of the node's own network."""
+GLIBC_IMAGE = "nvshare.local/device-plugin-glibc:1"
+OWN_LIBRARY = "/opt/libown.so"
+"""In that image: what a user preloads by herself."""
 _HOOK_SOURCE = "int nvshare_stand_in = 1;\n"
 SLEEP = "trap 'exit 0' TERM; sleep 100000 & wait"
 
@@ -42,9 +47,9 @@ class NodePlugin:
     simgpu_file: Path
 
     def start(self, *, slots: int = 40) -> None:
-        """Returns when the API server says so many slots."""
+        """Returns when kubelet and API server say so many slots."""
         self.process.start()
-        self.wait_for_slots(slots)
+        self.wait_until_whole(slots)
 
     def restart(self) -> None:
         """After a kill: what the kubelet does with a container, without its back-off."""
@@ -111,6 +116,11 @@ class NodePlugin:
         folder = self.node.path("/var/lib/nvshare/allocations")
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
+    def metric(self, name: str) -> float:
+        """One line of /metrics, by its name and labels."""
+        text = self.node.call("wget", "-qO-", f"http://127.0.0.1:{METRICS_PORT}/metrics")
+        return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name + " "))
+
     def simgpu(self, *words: str) -> str:
         """A fault, or the end of one."""
         environment = {**os.environ, "SIMGPU_FILE": str(self.simgpu_file), "LD_LIBRARY_PATH": str(SIMGPU)}
@@ -119,12 +129,24 @@ class NodePlugin:
         ).stdout
 
 
-def build_stand_in(folder: Path) -> Path:
+def build_stand_in(folder: Path, name: str = "libnvshare.so") -> Path:
     """A library that does nothing, to be mapped in place of the hook."""
-    source, library = folder / "stand-in.c", folder / "libnvshare.so"
+    source, library = folder / "stand-in.c", folder / name
     source.write_text(_HOOK_SOURCE)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     return library
+
+
+def import_glibc_image(node: Node, folder: Path) -> None:
+    """A shell, cat and sleep that load libraries as a user's program does; the busybox image is static."""
+    loaded = ("/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2")
+    programs = {"bin/sh": "/bin/dash", "bin/cat": "/bin/cat", "bin/sleep": "/bin/sleep"}
+    files = {path.lstrip("/"): Path(path).read_bytes() for path in loaded}
+    files |= {inside: Path(path).read_bytes() for inside, path in programs.items()}
+    files[OWN_LIBRARY.lstrip("/")] = build_stand_in(folder, "libown.so").read_bytes()
+    archive = folder / "glibc.tar"
+    archives.write_archive(archive, name=GLIBC_IMAGE, files=files, links={}, command=["/bin/sh"])
+    node.containerd.import_image(archive)
 
 
 @contextmanager
@@ -143,13 +165,32 @@ def node_plugin(
         *("env", *(f"{name}={value}" for name, value in environment.items())),
         *(sys.executable, "-m", *(("tests.deviceplugin.serve_odd", odd) if odd else ("deviceplugin",)), "serve"),
         f"--node-name={node.name}",
-        *(f"--hook-file={build_stand_in(folder)}", f"--kubeconfig={node.plane.kubeconfig}", "--metrics-port=0"),
+        *(
+            f"--hook-file={build_stand_in(folder)}",
+            f"--kubeconfig={node.plane.kubeconfig}",
+            f"--metrics-port={METRICS_PORT}",
+        ),
         *("--rescan-seconds=5", "--check-seconds=0.5", "--quiet-seconds=2", "--release-seconds=5"),
         *flags,
     ]
     process = node.sandbox.process(f"{node.name}-device-plugin", command)
     try:
         yield NodePlugin(node, process, simgpu_file)
+    finally:
+        process.stop()
+
+
+@contextmanager
+def scheduler(node: Node) -> Iterator[Process]:
+    """The real scheduler daemon on the node."""
+    environment = ("env", f"PYTHONPATH={ROOT}")
+    command = [*environment, sys.executable, "-m", "schedulerd", "--observer=none"]
+    process = node.sandbox.process(f"{node.name}-schedulerd", command)
+    process.start()
+    try:
+        socket = node.path("/run/nvshare-admin/control.sock")
+        wait_until(socket.exists, what="the scheduler listens", seconds=20, needs=(process,))
+        yield process
     finally:
         process.stop()
 
@@ -175,10 +216,16 @@ def vgpu_pod(name: str, *vgpus: int, **more: Any) -> dict[str, Any]:
 
 
 class Pods:
-    """The pods of one namespace."""
+    """The pods of one namespace; as a context, gone when it ends."""
 
     def __init__(self, plugin: NodePlugin, namespace: str) -> None:
         self._core, self.namespace = plugin.core, namespace
+
+    def __enter__(self) -> "Pods":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.delete_all()
 
     def create(self, *pods: dict[str, Any]) -> None:
         """All of them."""

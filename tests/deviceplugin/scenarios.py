@@ -6,7 +6,6 @@ Each raises where the behaviour is not what it should be, and returns its figure
 import contextlib
 import os
 import random
-import re
 import signal
 import threading
 import time
@@ -206,30 +205,28 @@ def kill_both(plugin: NodePlugin) -> Callable[[int], None]:
 def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
     """A Deployment of two vGPUs where one GPU has room: few failures, an event with the reason, and room helps."""
     plane, namespace = plugin.node.plane, pods.namespace
-    fill = [vgpu_pod(f"fill{number}", 1) for number in range(37)]
-    pods.create(*fill)
-    pods.wait_for("Running")
-    with_room = _make_room_on_one_gpu(plugin, pods)
+    with_room = leave_room_on_one_gpu(plugin, pods)
     plane.apply(deployment(namespace, "pair", vgpus=2))
-    time.sleep(seconds)  # the time in which they are counted
-    failed = [name for name in pods.failures() if name.startswith("pair")]
-    assert len(failed) <= max(1, int(3 * seconds / 60)), f"{len(failed)} pods failed in {seconds:g} s"
-    events = plane.kubectl("get", "events", "-n", "default", "-o", "jsonpath={.items[*].reason}").split()
-    assert "SameGpu" in events, events
-    why = next(iter(pods.failures().values()), "")
-    assert not failed or re.search(r"SameGpu: A container asks for 2 vGPUs", why), why
-    other = next(each for each in plugin.assignments() if decode(each.device_ids[0]).uuid != with_room)
-    pods.delete(other.pod)
-    running = ("get", "deployment", "pair", "-n", namespace, "-o", "jsonpath={.status.readyReplicas}")
-    wait_until(lambda: plane.kubectl(*running) == "1", what="the pair runs once there is room", seconds=30)
-    plane.kubectl("delete", "deployment", "pair", "-n", namespace)
+    try:
+        time.sleep(seconds)  # the time in which failures are counted
+        failed = {name: why for name, why in pods.failures().items() if name.startswith("pair")}
+        assert len(failed) <= 3 * max(1.0, seconds / 60), f"{len(failed)} pods failed in {seconds:g} s"
+        assert all("SameGpu: A container asks for 2 vGPUs" in why for why in failed.values()), failed
+        events = plane.kubectl("get", "events", "-n", "default", "-o", "jsonpath={.items[*].reason}").split()
+        assert "SameGpu" in events, events
+        other = next(each for each in plugin.assignments() if decode(each.device_ids[0]).uuid != with_room)
+        pods.delete(other.pod)
+        running = ("get", "deployment", "pair", "-n", namespace, "-o", "jsonpath={.status.readyReplicas}")
+        wait_until(lambda: plane.kubectl(*running) == "1", what="the pair runs once there is room", seconds=30)
+    finally:
+        plane.kubectl("delete", "deployment", "pair", "-n", namespace)
     pods.delete_all()
     return f"{len(failed)} pods failed in {seconds:g} s; the pair ran when a second GPU had room"
 
 
-def _make_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
-    """The three free slots end up on one GPU: fills all, then takes pods of one GPU away."""
-    pods.create(*(vgpu_pod(f"last{number}", 1) for number in range(3)))
+def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
+    """Fills the node, then takes three pods of one GPU away: its UUID."""
+    pods.create(*(vgpu_pod(f"fill{number}", 1) for number in range(plugin.slots())))
     pods.wait_for("Running")
     by_gpu: dict[str, list[str]] = {}
     for each in plugin.assignments():

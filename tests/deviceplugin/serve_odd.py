@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import deviceplugin.service
 from deviceplugin.__main__ import main
-from deviceplugin.board import View
 from deviceplugin.kubelet_api import messages
+from deviceplugin.view import View
 
 
 def shuffle_devices() -> None:

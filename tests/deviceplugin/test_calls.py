@@ -135,11 +135,11 @@ def take_spec(setup: Setup, key: str) -> None:
     next(setup.settings.layout.cdi.glob(f"*{key}*")).unlink()
 
 
-def take_hook(setup: Setup, key: str) -> None:
+def take_hook(setup: Setup, _key: str) -> None:
     setup.settings.layout.hook.unlink()
 
 
-def take_preload_file(setup: Setup, key: str) -> None:
+def take_preload_file(setup: Setup, _key: str) -> None:
     setup.settings.layout.preload_file.unlink()
 
 

@@ -26,6 +26,8 @@ def test_number_of_slots(rules: Rules, slots: int) -> None:
 @pytest.mark.parametrize(
     ("gpu", "rules", "foreign", "code"),
     [
+        pytest.param(make_gpu(0, uuid="GPU-" + "a" * 60), Rules(slots=10), {}, "OddUuid", id="too long for an id"),
+        pytest.param(make_gpu(0, uuid="gpu 0"), Rules(slots=10), {}, "OddUuid", id="not a UUID"),
         pytest.param(make_gpu(0, mig=True), Rules(slots=10), {}, "MigEnabled", id="MIG is on"),
         pytest.param(GPU, Rules(slots=10, exclude=frozenset({GPU.uuid})), {}, "Excluded", id="excluded by UUID"),
         pytest.param(GPU, Rules(slots=10, exclude=frozenset({"NVIDIA L4"})), {}, "Excluded", id="excluded by model"),

@@ -3,9 +3,9 @@
 import pytest
 
 from deviceplugin.allocation import Allocation, allocate
-from deviceplugin.board import View
 from deviceplugin.checkpoint import parse_checkpoint
 from deviceplugin.lifetime import Assignment, Books, free_slots, is_kept_by_checkpoint_alone, release
+from deviceplugin.view import View
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)

@@ -82,8 +82,10 @@ def test_it_breaks_before_it_makes(setup: Setup) -> None:
     seen: list[list[str]] = []
     setup.kubelet.on_register = lambda _: seen.append(own_sockets(setup))
     for count in range(2, 6):
+        before = setup.kubelet.lists
         setup.kubelet.cancel_stream()
         setup.happenings.wait_for(Registered, count=count)
+        setup.kubelet.wait_for_list(after=before)
 
     assert [len(sockets) for sockets in seen] == [1, 1, 1, 1]
 

@@ -97,7 +97,7 @@ def test_a_gpu_that_was_never_there_is_gone(child: Child) -> None:
     assert child.ask("check", "GPU-none").startswith("GpuGone: ")
 
 
-def test_without_a_driver_the_sentence_says_what_is_missing(short_path: Path) -> None:
+def test_without_a_driver_the_sentence_says_what_is_missing() -> None:
     code = "from deviceplugin.nvml import Nvml; Nvml().rescan()"
     empty = {"PATH": "/usr/bin:/bin"}
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=empty, capture_output=True, text=True)

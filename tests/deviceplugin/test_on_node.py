@@ -10,8 +10,8 @@ import pytest
 from tests.cluster.errors import MissingError
 from tests.cluster.fixtures import unavailable
 from tests.cluster.node import Node, cluster
-from tests.deviceplugin import scenarios
-from tests.deviceplugin.on_node import NodePlugin, Pods, node_plugin
+from tests.deviceplugin import containers, scenarios
+from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 
@@ -29,15 +29,21 @@ def own_node() -> Iterator[Node]:
 @pytest.fixture(scope="module")
 def plugin(own_node: Node) -> Iterator[NodePlugin]:
     with tempfile.TemporaryDirectory(prefix="dp-") as folder, node_plugin(own_node, Path(folder), odd="shuffled") as it:
+        import_glibc_image(own_node, Path(folder))
         it.start()
         yield it
 
 
 @pytest.fixture
-def pods(plugin: NodePlugin) -> Iterator[Pods]:
-    pods = Pods(plugin, plugin.node.plane.create_namespace(f"t-{secrets.token_hex(4)}"))
-    yield pods
-    pods.delete_all()
+def labels() -> dict[str, str]:
+    """Of the test's namespace."""
+    return {}
+
+
+@pytest.fixture
+def pods(plugin: NodePlugin, labels: dict[str, str]) -> Iterator[Pods]:
+    with Pods(plugin, plugin.node.plane.create_namespace(f"t-{secrets.token_hex(4)}", labels=labels)) as pods:
+        yield pods
 
 
 def test_pods_are_spread_over_the_gpus(plugin: NodePlugin, pods: Pods) -> None:
@@ -62,3 +68,32 @@ def test_a_killed_kubelet_knows_the_plugin_again(plugin: NodePlugin, pods: Pods)
 
 def test_a_deployment_that_finds_no_room_does_not_make_pods_without_end(plugin: NodePlugin, pods: Pods) -> None:
     scenarios.crowd(plugin, pods, 10)
+
+
+def test_the_hook_is_loaded_whatever_a_pod_preloads(plugin: NodePlugin, pods: Pods) -> None:
+    containers.preload(plugin, pods)
+
+
+@pytest.mark.parametrize("labels", [{"pod-security.kubernetes.io/enforce": "restricted"}], ids=["restricted"])
+def test_the_hook_is_loaded_under_pod_security(plugin: NodePlugin, pods: Pods) -> None:
+    containers.preload_under_restriction(plugin, pods)
+
+
+def test_init_containers_have_folders_of_their_own(plugin: NodePlugin, pods: Pods) -> None:
+    containers.init_containers(plugin, pods)
+
+
+def test_a_restarted_container_keeps_its_gpus(plugin: NodePlugin, pods: Pods) -> None:
+    containers.restarts(plugin, pods)
+
+
+def test_a_gpu_that_is_lost_and_found(plugin: NodePlugin, pods: Pods) -> None:
+    containers.gpu_lost(plugin, pods)
+
+
+def test_allocations_do_not_wait_for_the_scheduler(plugin: NodePlugin, pods: Pods) -> None:
+    containers.scheduler_stopped(plugin, pods, 4)
+
+
+def test_a_reboot_loses_no_allocation(plugin: NodePlugin, pods: Pods) -> None:
+    containers.reboot(plugin, pods, plugin_last=False)

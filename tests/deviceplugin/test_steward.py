@@ -9,14 +9,16 @@ import pytest
 
 from contract import names
 from deviceplugin.allocation import Allocation, allocate, key_of
-from deviceplugin.board import Board, View
+from deviceplugin.board import Board
 from deviceplugin.checkpoint import IdSet
-from deviceplugin.cluster import ClusterUnavailable, Event
+from deviceplugin.cluster import ClusterUnavailable
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.lifetime import Assignment, Books
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.reports import Event
 from deviceplugin.settings import Settings
 from deviceplugin.steward import Steward, StewardParts
+from deviceplugin.view import View
 from tests.deviceplugin.conftest import FAST
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
@@ -261,7 +263,7 @@ def test_another_plugins_gpus_are_told_to_the_inventory_and_events_to_the_cluste
     with desk.cluster.news:
         assert desk.cluster.news.wait_for(lambda: desk.cluster.events, 10)
     stop.set()
-    desk.steward.hurry()
+    desk.steward.end()
     thread.join(10)
 
     assert desk.cluster.events == [event]

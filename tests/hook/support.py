@@ -29,7 +29,7 @@ def compiled(name: str, *flags: str) -> Path:
     if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, header.stat().st_mtime):
         fresh = folder / f".{target.name}.{os.getpid()}"
         command = ["gcc", "-std=gnu11", "-O2", "-g", *WARNINGS, *flags, "-o", fresh, source]
-        subprocess.run([*map(str, command), f"-L{DRIVER}", "-lcuda", "-pthread", "-ldl", "-lm"], check=True)
+        subprocess.run([*map(str, command), *([] if "-static" in flags else [f"-L{DRIVER}", "-lcuda"]), "-pthread", "-ldl", "-lm"], check=True)
         fresh.rename(target)
     return target
 

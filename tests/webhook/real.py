@@ -96,6 +96,10 @@ class Server:
         found = self.metrics()
         return int(sum(value for name, value in found.items() if name.startswith("nvshare_webhook_reviews_total")))
 
+    def serves(self, certificate: str) -> bool:
+        """A new connection is shown this certificate."""
+        return ssl.get_server_certificate(("127.0.0.1", self.port)).split() == certificate.split()
+
     def worker(self) -> int:
         """The worker's process id."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
