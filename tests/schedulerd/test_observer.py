@@ -178,15 +178,15 @@ def page(**rest):
 @pytest.mark.parametrize(
     "line",
     [
-        "nvshare_turn_loop_up 1",
-        'nvshare_gpu_busy_ratio{gpu="GPU-1"} 0.5',
-        'nvshare_gpu_held_seconds_total{gpu="GPU-1"} 1.5',
-        'nvshare_held_seconds_total{gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"} 2.5',
-        'nvshare_refused_lines_total{code="bad-line"} 3',
-        'nvshare_loop_seconds_bucket{le="+Inf"} 3',
-        'nvshare_waited_seconds_bucket{gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main",le="0.01"} 3',
-        'nvshare_gpu_unknown_processes{gpu="GPU-1"} 2',
-        'nvshare_gpu_fairness{gpu="GPU-1"} 0.75',
+        "nvshare_schedulerd_turn_loop_up 1",
+        'nvshare_schedulerd_gpu_busy_ratio{gpu="GPU-1"} 0.5',
+        'nvshare_schedulerd_gpu_held_seconds_total{gpu="GPU-1"} 1.5',
+        'nvshare_schedulerd_held_seconds_total{gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"} 2.5',
+        'nvshare_schedulerd_refused_lines_total{code="bad-line"} 3',
+        'nvshare_schedulerd_loop_seconds_bucket{le="+Inf"} 3',
+        'nvshare_schedulerd_waited_seconds_bucket{gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main",le="0.01"} 3',
+        'nvshare_schedulerd_gpu_unknown_processes{gpu="GPU-1"} 2',
+        'nvshare_schedulerd_gpu_fairness{gpu="GPU-1"} 0.75',
     ],
 )
 def test_the_page_says(line):
@@ -197,8 +197,12 @@ def test_the_page_is_prometheus_text():
     from prometheus_client.parser import text_string_to_metric_families
 
     families = {one.name for one in text_string_to_metric_families("\n".join(page()) + "\n")}
-    assert {"nvshare_held_seconds", "nvshare_waited_seconds", "nvshare_turns"} <= families
+    assert {
+        "nvshare_schedulerd_held_seconds",
+        "nvshare_schedulerd_waited_seconds",
+        "nvshare_schedulerd_turns",
+    } <= families
 
 
 def test_without_a_turn_process_the_page_says_so():
-    assert "nvshare_turn_loop_up 0" in list(expose(Snapshot(lines=[])))
+    assert "nvshare_schedulerd_turn_loop_up 0" in list(expose(Snapshot(lines=[])))
