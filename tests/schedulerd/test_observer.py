@@ -171,6 +171,9 @@ STATUS = [
 ]
 
 
+LABELS = 'gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"'
+
+
 def page(**rest):
     return list(expose(Snapshot(lines=STATUS, **rest)))
 
@@ -181,10 +184,10 @@ def page(**rest):
         "nvshare_schedulerd_turn_loop_up 1",
         'nvshare_schedulerd_gpu_busy_ratio{gpu="GPU-1"} 0.5',
         'nvshare_schedulerd_gpu_held_seconds_total{gpu="GPU-1"} 1.5',
-        'nvshare_schedulerd_held_seconds_total{gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"} 2.5',
+        f"nvshare_schedulerd_held_seconds_total{{{LABELS}}} 2.5",
         'nvshare_schedulerd_refused_lines_total{code="bad-line"} 3',
         'nvshare_schedulerd_loop_seconds_bucket{le="+Inf"} 3',
-        'nvshare_schedulerd_waited_seconds_bucket{gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main",le="0.01"} 3',
+        f'nvshare_schedulerd_waited_seconds_bucket{{{LABELS},le="0.01"}} 3',
         'nvshare_schedulerd_gpu_unknown_processes{gpu="GPU-1"} 2',
         'nvshare_schedulerd_gpu_fairness{gpu="GPU-1"} 0.75',
     ],
