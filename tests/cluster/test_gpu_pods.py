@@ -31,7 +31,7 @@ def two_nodes() -> Iterator[Cluster]:
                 node.containerd.import_image(archive)
             made.plane.apply(gpus.device_plugin(devices=GPUS))
             offered = partial(all_offer, made.nodes, "20")
-            wait_until(offered, what="each node offers 20 slots", seconds=40)
+            wait_until(offered, what="each node offers 20 slots", seconds=120)
             yield made
     except MissingError as error:
         unavailable(error)
@@ -62,11 +62,11 @@ def test_pods_on_both_nodes_compute_at_once_each_on_a_gpu_of_its_node(two_nodes:
     plane = two_nodes.plane
     pods = {f"on-{node.name}": node for node in two_nodes.nodes}
     plane.apply(*(gpus.computing_pod(name, node=node.name) for name, node in pods.items()))
-    plane.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in pods))
+    plane.kubectl("wait", "--for=condition=Ready", "--timeout=180s", *(f"pod/{name}" for name in pods))
 
     for name, node in pods.items():
         reports = partial(has_reported, plane, name)
-        wait_until(reports, what=f"{name} reports", seconds=30)
+        wait_until(reports, what=f"{name} reports", seconds=120)
         from_log = SAID.search(plane.kubectl("logs", name))
         from_exec = SAID.search(plane.kubectl("exec", name, "--", "python", "-c", gpus.REPORT))
         assert from_log is not None
@@ -94,6 +94,6 @@ def test_a_node_without_a_kubelet_takes_pods_by_its_numbers_alone(two_nodes: Clu
     pod = gpus.computing_pod("on-large", gpus=40)
     two_nodes.plane.apply(pod)
 
-    two_nodes.plane.kubectl("wait", "--for=condition=PodScheduled", "pod/on-large", "--timeout=20s")
+    two_nodes.plane.kubectl("wait", "--for=condition=PodScheduled", "pod/on-large", "--timeout=180s")
     core = two_nodes.plane.core
     assert core.read_namespaced_pod("on-large", "default").spec.node_name == "large"
