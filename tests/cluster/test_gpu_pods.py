@@ -18,6 +18,9 @@ from tests.cluster.processes import wait_until
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 GPUS = "2xT4-16GB"
+COMMANDS = ("nvshare-webhook", "nvshare-device-plugin", "nvshare-schedulerd", "nvsharectl")
+MOST_BYTES = 300_000_000
+"""What tests/cluster/README.md says of the image's size, with room for a dependency's next release."""
 SAID = re.compile(r"(GPU-[0-9a-f-]{36}) is one of (\d+); the kernel took (\d+\.\d) ms\n")
 
 
@@ -87,6 +90,24 @@ def test_the_nodes_folders_are_their_own(two_nodes: Cluster) -> None:
         )
     specs = [yaml.safe_load_all(node.call("sh", "-c", "cat /var/run/cdi/*")) for node in (first, second)]
     assert specs[0] != specs[1]
+
+
+LOOKS = f"""id -u; id -g
+for name in {" ".join(COMMANDS)}; do command -v $name && $name --help > /tmp/said || exit 1; done
+ls /usr/lib/nvshare; ! command -v gcc make pip"""
+
+
+def test_the_image_is_small_has_the_four_commands_and_runs_as_nobody(two_nodes: Cluster) -> None:
+    pod = gpus.computing_pod("looks", gpus=0)
+    pod["spec"]["containers"][0]["command"] = ["sh", "-c", LOOKS]
+    two_nodes.plane.apply(pod)
+    two_nodes.plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s", "pod/looks")
+    said = two_nodes.plane.kubectl("logs", "looks").splitlines()
+
+    assert said[:2] == ["65532", "65532"]
+    assert said[2:6] == [f"/opt/nvshare/bin/{name}" for name in COMMANDS]
+    assert "libnvshare.so" in said[6:]
+    assert image.archive(Target.RUN, say=print).stat().st_size < MOST_BYTES
 
 
 def test_a_node_without_a_kubelet_takes_pods_by_its_numbers_alone(two_nodes: Cluster) -> None:
