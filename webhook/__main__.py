@@ -41,6 +41,12 @@ def _inject(arguments: argparse.Namespace) -> int:
     return inject(arguments)
 
 
+def _audit(arguments: argparse.Namespace) -> int:
+    from webhook.audit_cli import audit
+
+    return audit(arguments)
+
+
 def _policies(arguments: argparse.Namespace) -> int:
     from webhook.generated import manifests
 
@@ -72,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
     inject = _command(commands, "inject", _inject, "write the objects as admission would complete them")
     offline_cli.add_flags(inject)
+    audit_cli_flags(_command(commands, "audit", _audit, "find running pods that today's policy would refuse"))
     policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
     policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
     certs = parser_of(commands, "certs", "certificates")
@@ -82,6 +89,13 @@ def _parser() -> argparse.ArgumentParser:
     issue.add_argument("--host", action="append", metavar="NAME", help="name or address to serve (may be repeated)")
     issue.add_argument("--days", type=int, default=365, help="how long they are valid (default: 365)")
     return parser
+
+
+def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
+    """What `audit` can be told; beside its module, whose import takes the client's second."""
+    parser.add_argument("--kubeconfig", default="", help="by default the pod's own service account")
+    parser.add_argument("--volumes", choices=("auto", "never"), default="auto", help="as `serve` has it")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
 
 
 def parser_of(

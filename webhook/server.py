@@ -82,7 +82,9 @@ class Process:
     def start_worker(self) -> Service:
         """What runs beside the reviews: the namespace watch and the metrics' port."""
         self.metrics.watch("in_flight", "Reviews being answered", lambda: self.service.in_flight)
-        self.metrics.watch("certificate_not_after_seconds", "When the served certificate ends, Unix time", self._not_after)
+        self.metrics.watch(
+            "certificate_not_after_seconds", "When the served certificate ends, Unix time", self._not_after
+        )
         self.metrics.watch(
             "namespace_cache_age_seconds", "Since namespaces were known fresh", self.namespaces.age_seconds
         )
