@@ -39,9 +39,9 @@ def audit(arguments: argparse.Namespace) -> int:
 def _all(list_page: Any) -> list[Json]:
     """Every object, page by page, as raw JSON."""
     found: list[Json] = []
-    token = None
+    token: str | None = None
     while token != "":
-        options = {"_continue": token} if token else {}
+        options: dict[str, str] = {"_continue": token} if token else {}
         answer = list_page(limit=_PAGE, _preload_content=False, _request_timeout=_SECONDS, **options)
         page = json.loads(answer.data)
         found += page["items"]

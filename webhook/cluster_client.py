@@ -3,19 +3,25 @@
 May import the kubernetes client and the room's errors.
 """
 
+from typing import Any
+
 import kubernetes.client
 import kubernetes.config
 
 from webhook.errors import StartError
+
+_load_file: Any = kubernetes.config.new_client_from_config
+_load_pod: Any = kubernetes.config.load_incluster_config
 
 
 def client_of(kubeconfig: str) -> kubernetes.client.ApiClient:
     """The client; a StartError where there is no cluster to reach."""
     try:
         if kubeconfig:
-            return kubernetes.config.new_client_from_config(kubeconfig)
+            client: kubernetes.client.ApiClient = _load_file(kubeconfig)
+            return client
         configuration = kubernetes.client.Configuration()
-        kubernetes.config.load_incluster_config(client_configuration=configuration)
+        _load_pod(client_configuration=configuration)
         return kubernetes.client.ApiClient(configuration)
     except (kubernetes.config.ConfigException, OSError) as error:
         raise StartError(

@@ -1,4 +1,4 @@
-"""YAML as Kubernetes' tools read and write it, which is not quite PyYAML's: no dates, no base-60 numbers, `1e3` a number.
+"""YAML as Kubernetes' tools read and write it, which is not quite PyYAML's: no dates, no base 60, `1e3` a number.
 
 The rule it owns: what is read and written again means the same to Kubernetes.  May import yaml only.
 """
@@ -38,18 +38,19 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     return table
 
 
+def _both(one: dict[str, list[Any]], other: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {first: [*one.get(first, []), *other.get(first, [])] for first in {*one, *other}}
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = _resolvers()
 
 
 class _Dumper(yaml.SafeDumper):
     # Quotes whatever either PyYAML or Kubernetes would not read back as text.
-    yaml_implicit_resolvers = {
-        first: [*yaml.SafeDumper.yaml_implicit_resolvers.get(first, []), *entries]
-        for first, entries in {**dict.fromkeys(yaml.SafeDumper.yaml_implicit_resolvers, []), **_resolvers()}.items()
-    }
+    yaml_implicit_resolvers = _both(yaml.SafeDumper.yaml_implicit_resolvers, _resolvers())
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  no anchors, whatever is shared
         return True
 
 

@@ -46,7 +46,7 @@ class ClusterApi:
     """The API server through the official client; objects stay raw JSON."""
 
     def __init__(self, client: kubernetes.client.ApiClient) -> None:
-        self._core = kubernetes.client.CoreV1Api(client)
+        self._core: Any = kubernetes.client.CoreV1Api(client)  # with _preload_content=False it gives raw answers
 
     def list(self) -> Json:
         answer = self._core.list_namespace(_preload_content=False, _request_timeout=_SILENCE_SECONDS)
@@ -71,7 +71,7 @@ class ClusterApi:
         try:
             answer = self._core.read_namespace(name, _preload_content=False, _request_timeout=_GET_SECONDS)
         except kubernetes.client.ApiException as error:
-            if error.status == 404:  # noqa: PLR2004  not found
+            if error.status == 404:
                 return None
             raise
         found: Json = json.loads(answer.data)

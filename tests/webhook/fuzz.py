@@ -4,8 +4,8 @@ Requests are sent in batches over one keep-alive connection, so that the client 
 """
 
 import json
-import ssl
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,5 +159,5 @@ def fuzz(port: int, authority: Path, *, mutations: int, seed: int) -> str:
             statuses[status] += 1
     pipeline.close()
     assert mutator.touched_by_rules >= mutations // 10
-    shown = ", ".join(f"{count} × {status.decode()}" for status, count in sorted(statuses.items()))
+    shown = ", ".join(f"{count} times {status.decode()}" for status, count in sorted(statuses.items()))
     return f"{shown}; {mutator.touched_by_rules} changes of fields that rules read"
