@@ -5,7 +5,7 @@ The rule it owns: what is read and written again means the same to Kubernetes.  
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -44,6 +44,7 @@ def _both(one: dict[str, list[Any]], other: dict[str, list[Any]]) -> dict[str, l
 
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = _resolvers()
+    bool_values: ClassVar[dict[str, bool]] = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
 
 class _Dumper(yaml.SafeDumper):
