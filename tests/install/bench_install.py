@@ -1,4 +1,4 @@
-"""How long an installation takes: from `kubectl apply -k` on a fresh node with the image loaded to a pod that computes."""
+"""How long an installation takes: from `kubectl apply -k` on a fresh node with the image loaded to a running pod."""
 
 import time
 from collections.abc import Iterator
