@@ -106,7 +106,9 @@ def measure_handovers(seconds: float) -> list[float]:
             bursts += [(*map(float, line.split()), label) for line in out.splitlines()]
     bursts.sort()
     pairs = zip(bursts, bursts[1:], strict=False)
-    return sorted((after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1])
+    return sorted(
+        (after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1]
+    )
 
 
 def measure_idle_but_held() -> list[float]:
@@ -156,13 +158,19 @@ def measure_parallel(seconds: float, *, quantum: str = "200ms") -> Sharing:
             gang = containers.add("gang", *uuids, weight=100, mode="gang")
             homes = [containers.add(f"single{index}", uuid, weight=100) for index, uuid in enumerate(uuids)]
             job = [
-                machine.start(compiled("parallel"), str(index), str(seconds + 1), SIMGPU_LABEL="gang", NVSHARE_SOCKETS=str(gang))
+                machine.start(
+                    compiled("parallel"), str(index), str(seconds + 1), SIMGPU_LABEL="gang", NVSHARE_SOCKETS=str(gang)
+                )
                 for index in range(2)
             ]
             others = [
                 machine.start(
-                    compiled("drain"), "600", "step_2ms", SIMGPU_LABEL=f"single{index}",
-                    CUDA_VISIBLE_DEVICES=uuid, NVSHARE_SOCKETS=str(home),
+                    compiled("drain"),
+                    "600",
+                    "step_2ms",
+                    SIMGPU_LABEL=f"single{index}",
+                    CUDA_VISIBLE_DEVICES=uuid,
+                    NVSHARE_SOCKETS=str(home),
                 )
                 for index, (uuid, home) in enumerate(zip(uuids, homes, strict=True))
             ]
