@@ -45,6 +45,10 @@ static struct {
     struct own own[MOST_GPUS];
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .cap = UINT64_MAX};
 
+void memory_lock(void) { pthread_mutex_lock(&self.lock); }
+
+void memory_unlock(void) { pthread_mutex_unlock(&self.lock); }
+
 /* ------------------------------------------------------------------------------------------------ the ledger */
 
 static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
@@ -75,14 +79,33 @@ static uint64_t sum_of(int gpu, enum field first, enum field second) {
     return sum;
 }
 
+static _Atomic uint64_t *line_of(unsigned slot) {
+    return (_Atomic uint64_t *)(void *)(self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count));
+}
+
 static unsigned processes(void) {
     unsigned count = 0;
     for (unsigned slot = 0; self.ledger && slot < slots_in_use(); slot++) {
-        uint64_t owner;
-        memcpy(&owner, self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count), sizeof owner);
-        count += owner != 0;
+        count += atomic_load(line_of(slot)) != 0;
     }
     return count ? count : 1;
+}
+
+void memory_show_drain(uint64_t word) {
+    pthread_mutex_lock(&self.lock);
+    if (self.ledger)
+        atomic_store(line_of(self.slot) + 1, word);
+    pthread_mutex_unlock(&self.lock);
+}
+
+unsigned memory_drains(uint64_t *words, unsigned most) {
+    unsigned count = 0;
+    pthread_mutex_lock(&self.lock);
+    for (unsigned slot = 0; self.ledger && slot < slots_in_use() && count < most; slot++)
+        if (slot != self.slot && atomic_load(line_of(slot)))
+            words[count++] = atomic_load(line_of(slot) + 1);
+    pthread_mutex_unlock(&self.lock);
+    return count;
 }
 
 void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain) {

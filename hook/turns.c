@@ -26,6 +26,7 @@
 #include "log.h"
 #include "memory.h"
 #include "slots.h"
+#include "together.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define MS UINT64_C(1000000)
@@ -33,6 +34,8 @@
 #define IDLE_TICK_NS (MS)
 #define DRAIN_TICK_NS (MS / 10)
 #define KEEP_MS 5         /* where a grant says that somebody waits, but not how long to keep the GPU */
+#define PASS_EVERY_NS (2 * MS)
+#define PATIENCE_WITH_OTHERS_NS (50 * MS) /* with a process that was stopped, say */
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
 struct gpu gpus[MOST_GPUS];
@@ -50,9 +53,9 @@ struct place {
     bool is_beside, is_flushed, is_wanted, has_asked;
     const char *reason;    /* of the done to come */
     uint64_t keep_ns, idle_since, activity;
-    uint64_t busy_ns;
+    uint64_t busy_ns, drain_since, last_pass;
     const _Atomic uint32_t *next_word; /* of the new daemon's page, until it has answered for the turn held */
-    int waiters;
+    int waiters, passes; /* passes: launches let through a shut gate, not yet taken */
     struct memory_use told;
 };
 
@@ -110,6 +113,7 @@ static void begin_unannounced(struct place *place, uint32_t word) {
     snprintf(turn, sizeof turn, "%.16s.%u", self.epoch, word);
     self.totals.turns += strcmp(place->turn, turn) != 0;
     memcpy(place->turn, turn, sizeof turn);
+    together_show(word, NOT_DRAINING);
     place->phase = HELD;
     place->counter = word;
     place->stopped = 0;
@@ -179,6 +183,7 @@ static void stop_turn(const char *turn, const char *reason) {
         place->stopped = place->counter;
         place->is_flushed = false;
         place->reason = reason;
+        place->drain_since = now_ns();
     }
 }
 
@@ -209,8 +214,9 @@ static void finish_turn(const char *turn, const char *reason) {
             ask_for(gpu);
 }
 
-static bool turn_has_drained(const char *turn) {
-    bool is_empty = true;
+/* What this process has of the turn: nothing more in flight, something, or something that waits for a partner. */
+static enum drain own_drain(const char *turn) {
+    enum drain drain = EMPTY;
     for (int gpu = 0; gpu < devices_count(); gpu++) {
         struct place *place = &self.places[gpu];
         if (!is_of_turn(gpu, turn))
@@ -219,10 +225,45 @@ static bool turn_has_drained(const char *turn) {
             flight_flush(gpu);
             place->is_flushed = true;
         }
-        if (!place->is_flushed || !flight_is_empty(gpu))
-            is_empty = false;
+        bool is_empty = place->is_flushed && !place->passes && flight_is_empty(gpu);
+        if (!is_empty && drain != STUCK)
+            drain = place->is_flushed && flight_is_stuck(gpu) ? STUCK : FLYING;
     }
-    return is_empty;
+    return drain;
+}
+
+static bool another_is_stuck(const char *turn, int gpu) {
+    for (int other = 0; other < devices_count(); other++)
+        if (other != gpu && is_of_turn(other, turn) && self.places[other].is_flushed && flight_is_stuck(other))
+            return true;
+    return false;
+}
+
+/* Wherever a thread stands at the gate of the turn, nothing moves, and somebody else is stuck: one launch is let through. */
+static void let_partners_through(const char *turn, bool is_any_stuck, uint64_t now) {
+    for (int gpu = 0; gpu < devices_count(); gpu++) {
+        struct place *place = &self.places[gpu];
+        bool is_asked = is_of_turn(gpu, turn) && place->waiters && !place->passes && now >= place->last_pass + PASS_EVERY_NS;
+        bool is_moving = is_asked && (!place->is_flushed || (!flight_is_empty(gpu) && !flight_is_stuck(gpu)));
+        if (!is_asked || is_moving || !(is_any_stuck || another_is_stuck(turn, gpu)))
+            continue;
+        place->passes = 1;
+        place->last_pass = now;
+        place->is_flushed = false;
+        wake_sleepers(gpu);
+    }
+}
+
+/* Nothing of the turn is in flight here, nor in the container's other processes. */
+static bool turn_has_drained(struct place *place, uint64_t now) {
+    enum drain drain = own_drain(place->turn);
+    together_show(place->counter, drain);
+    struct others others = together_look(place->counter);
+    let_partners_through(place->turn, others.is_any_stuck, now);
+    bool is_late = now - place->drain_since > PATIENCE_WITH_OTHERS_NS;
+    if (!strcmp(place->reason, "idle"))
+        return drain == EMPTY; /* the others go on in this turn */
+    return drain == EMPTY && !others.is_any_flying && (!others.is_any_unaware || is_late);
 }
 
 static void begin_turn(int gpu, const char *turn, const struct line *line) {
@@ -231,6 +272,7 @@ static void begin_turn(int gpu, const char *turn, const struct line *line) {
     bool was_wanted = place->is_wanted && !strcmp(place->turn, turn);
     snprintf(place->turn, sizeof place->turn, "%s", turn);
     place->counter = dot ? (uint32_t)strtoull(dot + 1, NULL, 10) : 0;
+    together_show(place->counter, NOT_DRAINING);
     place->phase = HELD;
     place->stopped = 0;
     place->has_asked = false;
@@ -279,6 +321,12 @@ static void hear_wanted(const struct line *line) {
 
 static void hear_yield(const struct line *line) {
     const char *turn = line_get(line, "turn");
+    const char *dot = turn ? strchr(turn, '.') : NULL;
+    for (int gpu = 0; dot && gpu < devices_count(); gpu++) {
+        uint32_t word = atomic_load(word_of(gpu));
+        if (self.places[gpu].phase == NO_TURN_HELD && word && word == (uint32_t)strtoull(dot + 1, NULL, 10))
+            begin_unannounced(&self.places[gpu], word); /* given up before: a partner may need us to end it all the same */
+    }
     if (turn)
         stop_turn(turn, "yield");
 }
@@ -499,8 +547,8 @@ static bool turn_is_idle(const char *turn, uint64_t now) {
     return is_idle;
 }
 
-static uint64_t tick_stopping(struct place *place) {
-    if (!turn_has_drained(place->turn))
+static uint64_t tick_stopping(struct place *place, uint64_t now) {
+    if (!turn_has_drained(place, now))
         return DRAIN_TICK_NS;
     finish_turn(place->turn, place->reason);
     return UINT64_MAX;
@@ -534,7 +582,7 @@ uint64_t turns_tick(uint64_t now) {
         if (place->phase == HELD)
             wish = tick_held(place, now);
         if (place->phase == STOPPING)
-            wish = tick_stopping(place);
+            wish = tick_stopping(place, now);
         next = wish < next ? wish : next;
     }
     return next;
@@ -578,13 +626,23 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t seen) {
     syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
-bool turns_wait(int gpu) {
+/* The slot is taken under the lock: the listener cannot look in between and find nothing in flight. */
+static bool take_pass(int gpu, struct slot *slot) {
+    if (!self.places[gpu].passes)
+        return false;
+    slot_set_in(slot, gpu);
+    self.places[gpu].passes--;
+    return true;
+}
+
+bool turns_wait(int gpu, struct slot *slot) {
     if (LIKELY(gate_is_open(gpu)))
         return true;
     uint64_t began = now_ns();
+    bool has_passed = false;
     turns_lock();
     self.places[gpu].waiters++;
-    while (!try_to_open(gpu)) {
+    while (!try_to_open(gpu) && !(has_passed = take_pass(gpu, slot))) {
         const _Atomic uint32_t *word = word_of(gpu);
         uint32_t seen = atomic_load(word);
         ask_for(gpu);
@@ -595,7 +653,7 @@ bool turns_wait(int gpu) {
     self.places[gpu].waiters--;
     self.totals.waited_ns += now_ns() - began;
     turns_unlock();
-    return true;
+    return !has_passed;
 }
 
 void turns_flush(int gpu) {
