@@ -59,7 +59,8 @@ static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
 static void publish(int gpu) {
     for (int field = 0; self.ledger && field < FIELDS; field++)
         atomic_store_explicit(field_at(self.slot, gpu, field), self.own[gpu].fields[field], memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: two cannot both overlook */
+    if (self.cap != UINT64_MAX)
+        atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
 }
 
 /* The slots that were ever given out, told by the daemon in the header; 0: not told. */

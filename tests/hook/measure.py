@@ -1,8 +1,9 @@
-"""What the benches and some tests measure: drains, hand-overs, overheads, with the daemon's end of the wire or the daemon.
+"""What the benches and some tests measure: drains, hand-overs, overheads; the daemon scripted or real.
 
 Figures are of simgpu at speed 1; may import the tests' own parts only.
 """
 
+import itertools
 import statistics
 import subprocess
 import tempfile
@@ -106,8 +107,10 @@ def measure_handovers(seconds: float) -> list[float]:
             assert program.returncode == 0, said
             bursts += [(*map(float, line.split()), label) for line in out.splitlines()]
     bursts.sort()
-    pairs = zip(bursts, bursts[1:], strict=False)
-    return sorted((after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1])
+    pairs = itertools.pairwise(bursts)
+    return sorted(
+        (after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1]
+    )
 
 
 def measure_idle_but_held() -> list[float]:
@@ -176,9 +179,9 @@ def measure_parallel(seconds: float, *, quantum: str = "500ms") -> Sharing:
         return _watch(machine, job, seconds)
 
 
-def measure_per_device(seconds: float, *, quantum: str = "500ms") -> Sharing:
+def measure_per_device(seconds: float, *, quantum: str = "500ms", mode: str = "per-device") -> Sharing:
     """One process with two threads on two GPUs, each GPU shared with a single; `busy` is that of the less busy GPU."""
-    with _shared_by_two_singles("per-device", quantum) as (machine, both):
+    with _shared_by_two_singles(mode, quantum) as (machine, both):
         words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
         return _watch(machine, [machine.start(compiled("two_gpus"), "600", "step_2ms", **words)], seconds)
 
@@ -192,7 +195,9 @@ def _watch(machine: Machine, programs: "list[subprocess.Popen[str]]", seconds: f
     for program in programs:
         program.kill()
         program.communicate()
-    return Sharing(statistics.mean(row[0] for row in rows), statistics.mean(row[1] for row in rows), min(map(sum, rows)))
+    return Sharing(
+        statistics.mean(row[0] for row in rows), statistics.mean(row[1] for row in rows), min(map(sum, rows))
+    )
 
 
 def _shares(intervals: list[Interval], began: float, ended: float) -> tuple[float, float]:
