@@ -5,7 +5,6 @@ import shutil
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
