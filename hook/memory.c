@@ -137,11 +137,17 @@ static void add(int gpu, enum memory_kind kind, uint64_t bytes) {
     struct own *own = &self.own[gpu];
     own->fields[kind] += bytes;
     own->fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
-    uint64_t both = own->fields[LEDGER_PAGEABLE] + own->fields[LEDGER_UNPAGEABLE];
-    if (both > own->fields[LEDGER_PEAK])
-        own->fields[LEDGER_PEAK] = both;
+    publish(gpu);
+}
+
+/* Of what was admitted: a claim that is taken back was never held. */
+static void raise_peak(int gpu) {
+    uint64_t *fields = self.own[gpu].fields, both = fields[LEDGER_PAGEABLE] + fields[LEDGER_UNPAGEABLE];
     if (both > self.peak)
         self.peak = both;
+    if (both <= fields[LEDGER_PEAK])
+        return;
+    fields[LEDGER_PEAK] = both;
     publish(gpu);
 }
 
@@ -199,6 +205,8 @@ CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
     bool is_told = !is_refused && must_tell(gpu);
     if (is_refused)
         subtract(gpu, kind, bytes);
+    else
+        raise_peak(gpu);
     pthread_mutex_unlock(&self.lock);
     if (is_told)
         turns_tell_use(gpu);
