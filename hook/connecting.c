@@ -106,7 +106,7 @@ static size_t add_environment(char *into, size_t at, size_t size) {
 }
 
 size_t turns_hello(char *into, size_t size) {
-    char visible[NVSHARE_LINE_LONGEST / 2];
+    char visible[NVSHARE_LINE_LONGEST * 3 / 4]; /* 63 GPUs and no more */
     if (!devices_list_visible(visible, sizeof visible))
         return 0;
     size_t at = (size_t)snprintf(into, size, "hello v=%d pid=%d gpus=%s", NVSHARE_WIRE_VERSION, (int)getpid(), visible);

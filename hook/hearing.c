@@ -70,7 +70,8 @@ static void hear_error(const struct line *line) {
         state.reserve_answer = -1;
         pthread_cond_broadcast(&state.changed);
     }
-    say_debug("the scheduler refused %s: %s (%s)", verb ? verb : "a line", code ? code : "?", message ? message : "");
+    bool is_hopeless = verb && code && !strcmp(verb, "want") && !strcmp(code, "not-yours");
+    (is_hopeless ? say : say_debug)("the scheduler refused %s: %s (%s)", verb ? verb : "a line", code ? code : "?", message ? message : "");
 }
 
 bool turns_hear(struct line *line, const int *descriptors, int count) {

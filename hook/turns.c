@@ -128,6 +128,7 @@ void stop_turn(const char *turn, const char *reason) {
         place->phase = STOPPING;
         place->stopped = place->counter;
         place->is_flushed = false;
+        place->passes = 0;
         place->reason = reason;
         place->drain_since = now_ns();
     }
@@ -169,6 +170,7 @@ void begin_turn(int gpu, const char *turn, const struct line *line) {
     together_show(place->counter, NOT_DRAINING);
     place->phase = HELD;
     place->stopped = 0;
+    place->passes = 0;
     place->has_asked = false;
     place->is_beside = line_number(line, "beside", 0) != 0;
     place->is_wanted = was_wanted || line_number(line, "waiting", 0) != 0;
