@@ -3,6 +3,7 @@
 Each raises where the behaviour is not what it should be, and returns its figures.  May import `on_node`.
 """
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,15 @@ def turn_off(plugin: NodePlugin) -> None:
         "-c",
         "rm -rf /run/cdi /run/netns /run/nvshare-admin /run/containerd/io.* /run/containerd/s /run/containerd/*.sock*",
     )
+    remove_dead_groups(f"guard-{node.plane.run.name}-{node.name}")
+
+
+def remove_dead_groups(name: str) -> None:
+    """The control groups of pods that are no more: a kubelet that finds them looks at each for three seconds."""
+    for root in Path("/sys/fs/cgroup").glob(f"**/{name}/kubepods"):
+        for folder in sorted((path for path in root.glob("**/") if path != root), reverse=True):
+            with contextlib.suppress(OSError):  # the classes of service have no processes, and stay or go
+                folder.rmdir()
 
 
 def _record(plugin: NodePlugin, key: str) -> str:
