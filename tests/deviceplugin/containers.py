@@ -21,6 +21,8 @@ from tests.deviceplugin.on_node import (
     vgpu_pod,
 )
 
+WAITING = "metrics on port"
+"""What the plugin says when all of it is up."""
 SHOW_MAPS = "cat /proc/self/maps; sleep 100000"
 RESTRICTED = {
     "runAsNonRoot": True,
@@ -118,10 +120,11 @@ def restarts(plugin: NodePlugin, pods: Pods) -> str:
     return "2 GPUs kept"
 
 
-def reboot(plugin: NodePlugin, pods: Pods, *, plugin_last: bool) -> str:
+def reboot(plugin: NodePlugin, pods: Pods) -> str:
     """Every process of the node is gone and /var/run is empty: no allocation is lost, no pod fails.
 
-    With the plugin last, the kubelet finds it missing at first and tries the containers again a minute later.
+    The plugin waits for the kubelet here.  Pods that a kubelet admits before any plugin has registered it fails by
+    itself, whatever the plugin does (kubernetes/kubernetes issue 125579).
     """
     pods.create(
         *(vgpu_pod(f"r{number}", 1, restartPolicy="Always") for number in range(4)),
@@ -132,12 +135,10 @@ def reboot(plugin: NodePlugin, pods: Pods, *, plugin_last: bool) -> str:
     records = {key: _record(plugin, key) for key in map(key_of, before.values())}
     turn_off(plugin)
     plugin.node.containerd.start()
-    if plugin_last:
-        plugin.node.kubelet.start()
-        plugin.start()
-    else:
-        plugin.process.start()
-        plugin.node.kubelet.start()
+    begun = plugin.process.log.read_text().count(WAITING)
+    plugin.process.start()
+    wait_until(lambda: plugin.process.log.read_text().count(WAITING) > begun, what="the plugin waits", seconds=30)
+    plugin.node.kubelet.start()
     wait_until(lambda: _are_restarted(plugin, pods), what="every container was started again", seconds=180)
     assert not pods.failures(), pods.failures()
     assert {each.pod: each.device_ids for each in plugin.assignments()} == before
