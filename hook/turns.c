@@ -78,7 +78,15 @@ void turns_lock(void) { pthread_mutex_lock(&self.lock); }
 
 void turns_unlock(void) { pthread_mutex_unlock(&self.lock); }
 
-struct turns_totals turns_totals(void) { return self.totals; }
+/* With what the turn still held has used so far. */
+struct turns_totals turns_totals(void) {
+    turns_lock();
+    struct turns_totals totals = self.totals;
+    turns_unlock();
+    for (int gpu = 0; gpu < devices_count(); gpu++)
+        totals.busy_ns += flight_take_busy(gpu);
+    return totals;
+}
 
 /* ------------------------------------------------------------------------------------------------ the gate */
 

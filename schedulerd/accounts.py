@@ -43,6 +43,11 @@ class Share:
     pinned: int = 0
     """The part of it that cannot be paged out."""
 
+    @property
+    def expected_burst(self) -> Seconds:
+        """What was learned, or what this one has taken already."""
+        return max(self.burst, self.burst_so_far)
+
     def count_wait(self, seconds: Seconds) -> None:
         """A turn began after so long a wait."""
         self.turns += 1

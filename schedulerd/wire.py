@@ -146,7 +146,9 @@ def split(raw: bytes) -> Line:
 # here without being taken apart; whatever looks different goes the long way, with the same result (a test says so).
 _USUAL_DONE = re.compile(
     rb"done turn=([0-9a-f]{8}\.[1-9][0-9]{0,18})(?: reason=(yield|idle|exit))?(?: busy_us=([0-9]{1,17}))?"
-)
+).fullmatch
+_USUAL_REASONS: dict[bytes | None, str] = {reason.encode(): reason for reason in _REASONS}
+_USUAL_REASONS[None] = "yield"
 _KNOWN_WANTS: dict[bytes, messages.Want] = {}
 _MOST_KNOWN = 4096
 _SHORT = 256
@@ -154,13 +156,14 @@ _SHORT = 256
 
 def read_usual(raw: bytes) -> messages.Request | None:
     """The message of a line that comes often; None for any other line."""
-    usual = _USUAL_DONE.fullmatch(raw)
+    known = _KNOWN_WANTS.get(raw)
+    if known is not None:
+        return known
+    usual = _USUAL_DONE(raw)
     if usual is None:
-        return _KNOWN_WANTS.get(raw)
+        return None
     turn, reason, busy = usual.groups()
-    return messages.Done(
-        turn.decode(), None, "yield" if reason is None else reason.decode(), 0 if busy is None else int(busy)
-    )
+    return messages.Done(turn.decode(), None, _USUAL_REASONS[reason], int(busy or 0))
 
 
 def remember(raw: bytes, message: messages.Request) -> None:
@@ -205,7 +208,7 @@ def _write_grant(one: messages.Grant) -> bytes:
     # On the path of every hand-off; no value here can need an escape.
     text = (
         f"grant turn={one.turn} gpus={','.join(one.gpus)} quantum_ms={one.quantum_ms}"
-        f" beside={_flag(one.beside)} waiting={_flag(one.waiting)}\n"
+        f" beside={_flag(one.beside)} {f'waiting=1 keep_ms={one.keep_ms}' if one.waiting else 'waiting=0'}\n"
     )
     return text.encode()
 

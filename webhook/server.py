@@ -7,6 +7,7 @@ home.  Ports are bound here first, so that one in use is said in a sentence.  Ma
 import errno
 import gc
 import logging
+import os
 import resource
 import socket
 import sys
@@ -135,7 +136,8 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
                 f" (--{flag} 0 takes a free one)."
             ) from None
         raise StartError(
-            f"{host} port {port} cannot be listened on ({error.strerror or error}). Choose another with --host and --{flag}."
+            f"{host} port {port} cannot be listened on ({error.strerror or error})."
+            f" Choose another with --host and --{flag}."
         ) from None
     return listener
 
@@ -178,8 +180,9 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "keepalive": settings.idle_seconds,
             "graceful_timeout": settings.stop_seconds,
             "timeout": 60,
-            "certfile": str(self.process.tls.cert),
-            "keyfile": str(self.process.tls.key),
+            # the worker has its own context; gunicorn only learns here that it is TLS, and wants a file that exists
+            "certfile": settings.cert or os.devnull,
+            "keyfile": settings.key or os.devnull,
             "do_handshake_on_connect": True,  # the worker has done it, with a deadline
             "control_socket_disable": True,
             "worker_tmp_dir": "/dev/shm",

@@ -90,6 +90,7 @@ struct CUstream_st {
     bool legacy;
     struct CUgraphNode_st **frontier; /* while it captures: what its next node will wait for */
     size_t frontier_count;
+    struct CUstream_st *next_member; /* of the same capture */
     CUstreamAttrValue attribute[24];
     struct CUstream_st *next;
 };
@@ -215,7 +216,8 @@ uint64_t sg_read_stamp(CUcontext context, uint32_t channel, uint64_t sequence, s
 void sg_describe_function(struct CUfunc_st *function);
 CUresult sg_launch(CUfunction function, CUstream stream, void **params, void **extra);
 CUstream sg_new_stream(CUcontext context, unsigned flags, int priority);
-CUcontext sg_all_contexts(void);
+/* Some context of the device, or NULL. */
+CUcontext sg_context_on(uint32_t device);
 CUresult sg_new_context(CUcontext *made, uint32_t device, unsigned flags, bool primary);
 void sg_destroy_context(CUcontext context);
 

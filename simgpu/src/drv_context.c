@@ -23,8 +23,13 @@ static void leave_all(void) {
             sg_remove_context(context);
 }
 
-CUcontext sg_all_contexts(void) {
-    return contexts;
+CUcontext sg_context_on(uint32_t device) {
+    pthread_mutex_lock(&contexts_lock);
+    CUcontext context = contexts;
+    while (context && context->device != device)
+        context = context->next;
+    pthread_mutex_unlock(&contexts_lock);
+    return context;
 }
 
 static CUcontext make(uint32_t device, unsigned flags, bool primary) {

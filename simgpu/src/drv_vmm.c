@@ -52,10 +52,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 static CUcontext context_on(uint32_t device) {
     if (sg_is(sg_thread.current, SG_CONTEXT_HANDLE) && sg_thread.current->device == device)
         return sg_thread.current;
-    CUcontext context = sg_all_contexts();
-    while (context && context->device != device)
-        context = context->next;
-    return context;
+    return sg_context_on(device);
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *made, size_t bytes, const CUmemAllocationProp *prop,

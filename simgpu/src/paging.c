@@ -51,15 +51,27 @@ static double take_oldest(struct sg_context *context, double bytes) {
     return taken;
 }
 
+/* The two neighbours nearest in age become one, of the age between them that their sizes say. */
+static void merge_closest(struct sg_context *context) {
+    uint32_t at = 0;
+    for (uint32_t i = 1; i + 1 < context->spans; i++)
+        if (context->span[i + 1].touched_ns - context->span[i].touched_ns <
+            context->span[at + 1].touched_ns - context->span[at].touched_ns)
+            at = i;
+    struct sg_span *older = &context->span[at], *younger = older + 1;
+    double part = older->bytes / (older->bytes + younger->bytes);
+    younger->touched_ns -= (uint64_t)(part * (double)(younger->touched_ns - older->touched_ns));
+    younger->bytes += older->bytes;
+    remove_span(context, at);
+}
+
 static void add_newest(struct sg_context *context, double bytes, uint64_t now_ns, double age_ns) {
     if (bytes <= 0)
         return;
     struct sg_span *last = context->spans ? &context->span[context->spans - 1] : NULL;
     bool same_age = last && (double)(now_ns - last->touched_ns) < age_ns;
-    if (!same_age && context->spans == SG_SPANS) {
-        context->span[1].bytes += context->span[0].bytes;
-        remove_span(context, 0);
-    }
+    if (!same_age && context->spans == SG_SPANS)
+        merge_closest(context);
     if (!same_age)
         context->span[context->spans++] = (struct sg_span){.touched_ns = now_ns};
     context->span[context->spans - 1].bytes += bytes;

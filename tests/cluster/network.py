@@ -41,6 +41,10 @@ class Addresses:
         return f"{self._prefix}.{16 + number}.0/24"
 
     @property
+    def all(self) -> str:
+        return f"{self._prefix}.0.0/16"
+
+    @property
     def all_pods(self) -> str:
         return f"{self._prefix}.0.0/17"
 
@@ -102,7 +106,10 @@ def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, 
     run_command(*inside, "ip", "link", "set", "lo", "up")
     run_command(*inside, "ip", "address", "add", f"{addresses.node(number)}/24", "dev", "eth0")
     run_command(*inside, "ip", "link", "set", "eth0", "up")
-    run_command(*inside, "ip", "route", "add", "default", "via", addresses.machine)
+    # services need a route before kube-proxy's rules are asked; the world is not there, and says so at once:
+    # an image's wrong name is an error then, and not a minute of waiting for a name server
+    run_command(*inside, "ip", "route", "add", addresses.all, "via", addresses.machine)
+    run_command(*inside, "ip", "route", "add", "unreachable", "default")
     run_command(*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1")
     for other in range(nodes):
         if other != number:

@@ -21,7 +21,7 @@ from tests.cluster.processes import Process, wait_until
 from tests.cluster.runs import Run
 from tests.cluster.sandbox import Sandbox
 
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Node:
         return self.sandbox.path(inside)
 
     def is_ready(self) -> bool:
-        core = kubernetes.client.CoreV1Api(self.plane.client())
+        core = self.plane.core
         try:
             conditions = core.read_node(self.name).status.conditions or ()
         except kubernetes.client.ApiException:
@@ -101,7 +101,7 @@ def register_node(
     plane: ControlPlane, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str] | None = None
 ) -> None:
     """A Ready node without a kubelet.  (With the controllers running its lease would be missed after 50 s.)"""
-    core = kubernetes.client.CoreV1Api(plane.client())
+    core = plane.core
     about = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
     core.create_node({"metadata": about})
     resources = {"cpu": "64", "memory": "256Gi", "pods": "110", **capacity}

@@ -1,14 +1,19 @@
 """Load for the benches and drills: a realistic review of about 6 KB, and connections that carry it."""
 
+import concurrent.futures
 import http.client
 import json
 import ssl
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from tests.webhook.cases import review_of
+from tests.webhook.real import ApiClient
 from tests.webhook.samples import container, pod
 from webhook.fields import Json
 
@@ -17,7 +22,11 @@ def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
     """A pod as a controller makes it: a sidecar, some thirty variables, probes, managed fields."""
     env = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(28)]
     env.append({"name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}})
-    probe = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10, "failureThreshold": 3}
+    probe = {
+        "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
+        "periodSeconds": 10,
+        "failureThreshold": 3,
+    }
     mounts = [{"name": "data", "mountPath": "/data"}, {"name": "cache", "mountPath": "/home/user/.cache"}]
     made = pod(
         container("main", vgpus, env=env, volumeMounts=mounts, livenessProbe=probe, command=["python", "train.py"]),
@@ -51,6 +60,25 @@ class Connection:
 
     def close(self) -> None:
         self._http.close()
+
+
+def bursts(plane: Any, *, rounds: int, width: int = 64) -> Iterator[list[tuple[int, float]]]:
+    """For each round every creation's status and seconds: so many connected clients that begin at one moment."""
+    clients = [ApiClient(plane) for _ in range(width)]
+    for client in clients:
+        client.create_pod("off", realistic_pod(vgpus=None))
+    gate = threading.Barrier(width)
+
+    def create(client: ApiClient) -> tuple[int, float]:
+        gate.wait()
+        began = time.perf_counter()
+        return client.create_pod("on", realistic_pod()).status, time.perf_counter() - began
+
+    with concurrent.futures.ThreadPoolExecutor(width) as pool:
+        for _ in range(rounds):
+            yield list(pool.map(create, clients))
+    for client in clients:
+        client.close()
 
 
 def processor_seconds(pid: int) -> float:

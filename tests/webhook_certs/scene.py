@@ -7,6 +7,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -71,17 +73,18 @@ def rotator(plane: ControlPlane) -> Cluster:
     return account_view(plane, "nvshare-webhook-certs", "rotator")
 
 
-def run(plane: ControlPlane, asked: Asked) -> list[str]:
+def run(plane: ControlPlane, asked: Asked, **changed: float) -> list[str]:
     """A rotation, as the CronJob's account may do it; what it said."""
     said: list[str] = []
-    rotate(rotator(plane), asked, QUICK, Surroundings(sleep=time.sleep, tell=said.append))
+    settings = replace(QUICK, **changed)  # type: ignore[arg-type]
+    rotate(rotator(plane), asked, settings, Surroundings(sleep=time.sleep, tell=said.append))
     return said
 
 
 def is_whole(plane: ControlPlane) -> bool:
     """Settled, served by both replicas, and exactly the one CA trusted."""
     cluster = rotator(plane)
-    parts, _ = cluster.read(now=Surroundings(sleep=time.sleep, tell=print).now())
+    parts, _ = cluster.read(now=now())
     seen = cluster.see(dial=True)
     leaf = material.to_der(parts.serving.certificate) if parts.serving else None
     return (
@@ -101,17 +104,22 @@ def announce(plane: ControlPlane, running: list[Replica]) -> None:
     """What the endpoint controller would write for ready replicas, a slice a port."""
     for number, replica in enumerate(running):
         replica.ready.wait(30)
-        plane.apply(_slice(f"nvshare-webhook-{number}", replica.port))
+        plane.apply(endpoints(f"nvshare-webhook-{number}", [replica.port]))
 
 
-def _slice(name: str, port: int) -> dict[str, object]:
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def endpoints(name: str, ports: list[int]) -> dict[str, object]:
+    """An EndpointSlice of the webhook's Service: a ready replica on this port, or none."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": "nvshare-webhook"}},
         "addressType": "IPv4",
-        "ports": [{"name": "webhook", "port": port, "protocol": "TCP"}],
-        "endpoints": [{"addresses": [own_address()], "conditions": {"ready": True}}],
+        "ports": [{"name": "webhook", "port": port, "protocol": "TCP"} for port in ports],
+        "endpoints": [{"addresses": [own_address()], "conditions": {"ready": True}} for _ in ports],
     }
 
 
