@@ -59,7 +59,9 @@ class Options:
 class ControlPlane:
     """A running API server and how to talk to it."""
 
-    def __init__(self, run: Run, options: Options, *, addresses: Addresses | None = None, say: Say = quiet) -> None:
+    def __init__(
+        self, run: Run, options: Options, *, addresses: Addresses | None = None, stays: bool = False, say: Say = quiet
+    ) -> None:
         self.run = run
         self.options = options
         self.addresses = addresses or Addresses()
@@ -67,6 +69,7 @@ class ControlPlane:
         self.address = addresses.machine if addresses else "127.0.0.1"
         self.authority = Authority(run.folder / "pki")
         self.processes: dict[str, Process] = {}
+        self._stays = stays
         self._say = say
         self._programs = control_plane_programs(say=say)
         self._port, self._etcd_port, self._etcd_peer_port, *self._other_ports = free_ports(5, self.address)
@@ -184,7 +187,10 @@ class ControlPlane:
 
     def _add(self, name: str, arguments: Sequence[str], *, folder: Path | None = None) -> Process:
         command = [str((folder or self._programs) / name), *arguments]
-        process = Process(name=name, command=command, logs=self.run.logs, environment={MARK: self.run.name})
+        mark = {MARK: self.run.name}
+        process = Process(
+            name=name, command=command, logs=self.run.logs, environment=mark, dies_with_us=not self._stays
+        )
         self.processes[name] = process
         return process
 
