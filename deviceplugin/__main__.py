@@ -1,23 +1,30 @@
 """`nvshare-device-plugin`: `serve` on a node, `explain` a choice anywhere.
 
 Owns the command line: reads flags, sets up logging, turns our errors into one sentence and an exit code.
-May import `settings`, `serve`, `explain`, `errors`.
+May import `settings`, `serve`, `supervise`, `explain`, `errors`.
 """
 
 import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from deviceplugin import settings
+from deviceplugin import explain, settings
+from deviceplugin.cluster import load_client
 from deviceplugin.errors import DevicePluginError
+from deviceplugin.serve import serve
+from deviceplugin.supervise import supervise
 
 
 def _serve(given: argparse.Namespace) -> int:
-    from deviceplugin.serve import serve
+    read = settings.read_settings(given)
+    return serve(read) if given.no_supervisor else supervise(lambda: _in_one_sentence(lambda: serve(read)), load_client)
 
-    return serve(settings.read_settings(given))
+
+def _explain(given: argparse.Namespace) -> int:
+    print(explain.explain(given))
+    return 0
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -26,19 +33,27 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     serving = commands.add_parser("serve", help="serve the kubelet until SIGTERM")
     settings.add_arguments(serving, os.environ)
+    serving.add_argument("--no-supervisor", action="store_true", help="one process that nobody starts again")
     serving.set_defaults(run=_serve)
+    explaining = commands.add_parser("explain", help="which slots a container would get, and why")
+    explain.add_arguments(explaining)
+    explaining.set_defaults(run=_explain)
     return parser
+
+
+def _in_one_sentence(work: Callable[[], int]) -> int:
+    try:
+        return work()
+    except DevicePluginError as error:
+        print(f"nvshare-device-plugin: {error}", file=sys.stderr)
+        return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     given = build_parser().parse_args(arguments)
-    try:
-        return int(given.run(given))
-    except DevicePluginError as error:
-        print(f"nvshare-device-plugin: {error}", file=sys.stderr)
-        return 1
+    return _in_one_sentence(lambda: int(given.run(given)))
 
 
 if __name__ == "__main__":

@@ -1,30 +1,12 @@
 """What the plugin knows just now, for every thread that asks.
 
 Owns nothing but the newest `View`: writers publish a whole one, readers take a whole one, and whoever follows the list
-of devices is woken when it changes.  May import the room's pure cores only.
+of devices is woken when it changes.  May import the view only.
 """
 
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 
-from deviceplugin.inventory import Inventory
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One moment: which GPUs are shared, and which of them may not be given out."""
-
-    inventory: Inventory = field(default_factory=Inventory)
-    unhealthy: frozenset[str] = frozenset()
-    """UUIDs."""
-
-    def devices(self) -> Iterable[tuple[str, bool]]:
-        """Every device id, and whether its GPU is healthy: all slots of a GPU flip together."""
-        for shared in self.inventory.shared:
-            healthy = shared.gpu.uuid not in self.unhealthy
-            for device_id in shared.ids():
-                yield device_id, healthy
+from deviceplugin.view import View
 
 
 class Board:
@@ -39,20 +21,12 @@ class Board:
     def view(self) -> View:
         return self._view
 
-    def publish_inventory(self, inventory: Inventory) -> None:
-        """Puts up another inventory; health stays."""
+    def publish(self, view: View) -> None:
+        """Puts it up; tells it where it differs from the one before."""
         with self._changed:
-            self._put(replace(self._view, inventory=inventory))
-
-    def publish_health(self, unhealthy: frozenset[str]) -> None:
-        """Puts up another health; the inventory stays."""
-        with self._changed:
-            self._put(replace(self._view, unhealthy=unhealthy))
-
-    def _put(self, view: View) -> None:
-        if view != self._view:
-            self._view = view
-            self._tell()
+            if view != self._view:
+                self._view = view
+                self._tell()
 
     def announce_again(self) -> None:
         """Tells the same list once more: the kubelet writes its checkpoint at each telling."""

@@ -19,16 +19,21 @@ from deviceplugin.layout import Layout
 CDI_VERSION = "0.5.0"
 """The oldest version that has all we use, for the sake of old runtimes."""
 _DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
-_MOUNT_OPTIONS = ("ro", "nosuid", "nodev", "bind")
+_MOUNT_OPTIONS = ("nosuid", "nodev", "bind")
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """One read-only mount of a container."""
+    """One mount of a container."""
 
     host: Path
     container: str
+    read_only: bool = True
+
+    @property
+    def options(self) -> list[str]:
+        return ["ro" if self.read_only else "rw", *_MOUNT_OPTIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,12 @@ def edits_of(allocation: Allocation, layout: Layout) -> Edits:
     Never LD_PRELOAD or NVSHARE_MODE: CDI's environment wipes what the pod says, and those are the pod's to say.
     """
     return Edits(
-        env={names.ENV_VISIBLE_DEVICES: ",".join(allocation.uuids)},
+        env={names.ENV_VISIBLE_DEVICES: ",".join(allocation.uuids), **dict(layout.also_env)},
         binds=(
             Bind(layout.hook_folder, paths.CONTAINER_HOOK_FOLDER),
             Bind(layout.preload_file, paths.CONTAINER_PRELOAD_FILE),
             Bind(layout.allocation(allocation.key), f"{paths.CONTAINER_SOCKETS}/{paths.OWN_FOLDER}"),
+            *(Bind(host, container, read_only=False) for host, container in layout.also_mounts),
         ),
     )
 
@@ -68,8 +74,7 @@ def build_spec(allocation: Allocation, layout: Layout) -> Json:
     """The CDI spec with the allocation as its one device."""
     edits = edits_of(allocation, layout)
     mounts = [
-        {"hostPath": str(bind.host), "containerPath": bind.container, "options": list(_MOUNT_OPTIONS)}
-        for bind in edits.binds
+        {"hostPath": str(bind.host), "containerPath": bind.container, "options": bind.options} for bind in edits.binds
     ]
     env = [f"{name}={value}" for name, value in edits.env.items()]
     device = {"name": allocation.key, "containerEdits": {"env": env, "mounts": mounts}}

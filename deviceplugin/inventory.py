@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from contract.device_id import Slot
+from contract.device_id import Slot, encode
+from contract.errors import BadDeviceId
 from contract.reasons import ReasonCode, Refusal
 
 
@@ -97,6 +98,10 @@ def _refuse(gpu: Gpu, rules: Rules, foreign: Mapping[str, str]) -> Refusal | Non
             f"GPU {gpu.uuid} ({gpu.model}) is excluded by --exclude.",
             "Take it off the list to share it.",
         )
+    try:
+        encode(Slot(gpu.uuid, slots_of(gpu, rules) - 1))
+    except BadDeviceId as error:
+        return Refusal(ReasonCode("OddUuid"), f"GPU {gpu.uuid!r} cannot be named: {error}.", "Report this to us.")
     if gpu.mig:
         return Refusal(
             ReasonCode("MigEnabled"),

@@ -15,6 +15,11 @@ class Layout:
 
     root: Path = Path(paths.NODE_ROOT)
     cdi: Path = Path(paths.CDI_SPECS)
+    also_mounts: tuple[tuple[Path, str], ...] = ()
+    """Folders that a driver needs in every container, from the node, writable: none for NVIDIA's, whose own runtime
+    brings them; the software GPU's is the file that its processes share."""
+    also_env: tuple[tuple[str, str], ...] = ()
+    """Variables that belong to them."""
 
     @property
     def hook_folder(self) -> Path:

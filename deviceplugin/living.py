@@ -10,25 +10,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import grpc
 
 from deviceplugin import life as lives
+from deviceplugin.happenings import Lost, Registered, Tell
 from deviceplugin.life import Cause, Life, Seen, SocketId
 from deviceplugin.server import PluginServer, remove_stale_sockets
 from deviceplugin.service import Parts
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
-
-
-class LifeRecorder(Protocol):
-    """Who is told about registrations."""
-
-    def registered(self, cause: str) -> None: ...
-
-    def lost(self, cause: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +38,9 @@ class Living:
     """Runs until `stop` is set, and leaves no server behind."""
 
     def __init__(
-        self, side: KubeletSide, parts: Parts, recorder: LifeRecorder, clock: Callable[[], float] = time.monotonic
+        self, side: KubeletSide, parts: Parts, tell: Tell, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._side, self._parts, self._recorder, self._clock = side, parts, recorder, clock
+        self._side, self._parts, self._tell, self._clock = side, parts, tell, clock
         self._life = Life()
         self._server: PluginServer | None = None
 
@@ -67,8 +59,7 @@ class Living:
         if cause is None:
             return _LOOK_SECONDS
         if self._life.registered_with is not None:
-            self._recorder.lost(cause.value)
-            log.warning("the kubelet must be told again: %s", cause.value)
+            self._tell(Lost(cause.value))
             self._life = lives.lose(self._life, cause, now=now)
             self._break()
             return 0.0
@@ -101,8 +92,7 @@ class Living:
             self._failed(error)
         else:
             self._life = lives.registered(self._life, kubelet, now=self._clock())
-            self._recorder.registered(cause.value)
-            log.info("registered %s on %s (%s)", self._side.resource, self._server.path.name, cause.value)
+            self._tell(Registered(cause.value, self._server.path.name))
 
     def _failed(self, error: Exception) -> None:
         said = error.details() if isinstance(error, grpc.Call) else str(error)

@@ -40,6 +40,10 @@ class NodeFiles:
 
     def prepare(self) -> None:
         """Makes the folders, and puts the hook in its place."""
+        with self._lock:
+            self._prepare()
+
+    def _prepare(self) -> None:
         try:
             self.layout.allocations.mkdir(parents=True, exist_ok=True)
             self.layout.own_folder_target.mkdir(parents=True, exist_ok=True)
@@ -65,10 +69,12 @@ class NodeFiles:
         _write_if_other(self.layout.preload_file, _PRELOAD_LINE.encode())
 
     def _clean_partial(self) -> None:
+        """What a killed plugin left half made; ours are made under the lock."""
         folders = [self.layout.allocations, self.layout.hook_folder]
-        for path in (path for folder in folders for path in folder.glob(f"{_PARTIAL}*")):
-            _remove(path)
-        for path in self._specs(f"{_PARTIAL}{cdi.file_name('*')}"):
+        found = [path for folder in folders for path in folder.glob(f"{_PARTIAL}*")]
+        found += self.layout.allocations.glob(f"*/{_PARTIAL}*")
+        found += self._specs(f"{_PARTIAL}{cdi.file_name('*')}*")
+        for path in found:
             _remove(path)
 
     def hook_is_in_place(self) -> bool:

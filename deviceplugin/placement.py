@@ -46,6 +46,7 @@ class _Card:
 
     uuid: str
     slots: int
+    """0: the inventory does not know it."""
     numa: int | None
     free: list[str] = field(default_factory=list)
     """Device ids, lowest ordinal last: the next to give is popped."""
@@ -99,7 +100,7 @@ def _cards(request: Request, inventory: Inventory) -> dict[str, _Card]:
 
 def _card(uuid: str, free: list[tuple[int, str]], inventory: Inventory) -> _Card:
     ids = [device_id for _, device_id in sorted(free, reverse=True)]
-    return _Card(uuid, inventory.slots_on.get(uuid, len(ids)), inventory.numa_of.get(uuid), ids)
+    return _Card(uuid, inventory.slots_on.get(uuid, 0), inventory.numa_of.get(uuid), ids)
 
 
 def _slot(device_id: str, inventory: Inventory) -> Slot:
@@ -113,14 +114,15 @@ def _take(cards: dict[str, _Card], inventory: Inventory, device_id: str) -> Step
 
 
 def _rank(card: _Card, policy: Policy, near: set[int]) -> tuple[float | int | str, ...]:
-    """Lower is better: GPUs this container does not have yet; then the policy; then close memory; then the UUID."""
+    """Lower is better: GPUs this container does not have yet, of those we know; the policy; close memory; the UUID."""
     free = len(card.free)
     share = free / card.slots if card.slots else 0.0
+    unknown = 0 if card.slots else 1
     far = 1 if near and card.numa is not None and card.numa not in near else 0
     if policy.penalty is None:
-        return (card.given, *_BY_COUNT[policy.strategy](share, free), far, card.uuid)
+        return (card.given, unknown, *_BY_COUNT[policy.strategy](share, free), far, card.uuid)
     penalty = policy.penalty.get(card.uuid, 0.0) + policy.taken_weight * (1.0 - share)
-    return (card.given, round(penalty, 6), *_BY_COUNT[policy.strategy](share, free), far, card.uuid)
+    return (card.given, unknown, round(penalty, 6), *_BY_COUNT[policy.strategy](share, free), far, card.uuid)
 
 
 _BY_COUNT: dict[Strategy, Callable[[float, int], tuple[float, int]]] = {

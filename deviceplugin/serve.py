@@ -3,60 +3,127 @@
 Owns the wiring and nothing else; every part gets what it needs as an argument.  May import the whole room.
 """
 
+import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import PurePath
+
+from prometheus_client import CollectorRegistry
 
 from contract import names, paths
-from deviceplugin.allocation import Allocation
 from deviceplugin.board import Board
-from deviceplugin.errors import NvmlUnavailable
+from deviceplugin.checkpoint import FILE_NAME
+from deviceplugin.cluster import Cluster, KubernetesCluster
+from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
+from deviceplugin.happenings import Allocated, CallRefused, Happening, event_of, write_log
+from deviceplugin.injection import Injection
 from deviceplugin.living import KubeletSide, Living
 from deviceplugin.load import LoadMemory, keep_load, policy_now
+from deviceplugin.metrics import Counts, NodeCollector, serve_metrics
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.nvml import GpuLibrary, Nvml
-from deviceplugin.records import LogRecorder
+from deviceplugin.pod_resources import PodResources
 from deviceplugin.service import Parts
-from deviceplugin.settings import Inject, Settings
+from deviceplugin.settings import Settings
 from deviceplugin.start_check import NodeCheck
+from deviceplugin.steward import Steward, StewardParts
 from deviceplugin.watch import Watch
 
 log = logging.getLogger(__name__)
+_END_SECONDS = 3.0
+"""How long a thread may take to end."""
 
 
 class Plugin:
     """One plugin with all its parts; `run` returns when `stop` is set."""
 
-    def __init__(self, settings: Settings, library: GpuLibrary) -> None:
+    def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
         self.settings = settings
-        self.recorder = LogRecorder()
+        self.has_failed = False
+        self.registry = CollectorRegistry()
+        self._counts = Counts(self.registry)
         self.board = Board()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
-        self.watch = Watch(library, self.board, settings.rules, settings.times, self.recorder)
-        self.files = NodeFiles(
-            settings.layout, hook_source=settings.hook_file, uses_cdi=settings.inject is not Inject.MOUNTS
+        self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
+        self._injection = Injection(settings.inject, settings.layout.root, cluster)
+        uses_cdi = self._injection.decide()
+        self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=uses_cdi)
+        self.steward = Steward(self._steward_parts(cluster))
+        self.registry.register(
+            NodeCollector(self.board, lambda: self.steward.books, lambda: self.memory.fresh() is not None)
         )
+
+    def tell(self, happening: Happening) -> None:
+        """To the log, the metrics, the Node's events, and the steward."""
+        write_log(happening)
+        self._counts.count(happening)
+        event = event_of(happening)
+        if event is not None:
+            self.steward.add_event(event)
+        if isinstance(happening, Allocated):
+            self.steward.hurry()
+        if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
+            self.steward.note_refused_size(happening.size)
 
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet."""
         self.files.prepare()
         self._scan_first(stop)
-        threads = [threading.Thread(target=task, name=name, daemon=True) for name, task in self._tasks(stop)]
+        self.steward.look_for_others()
+        with self._metrics(), self._in_threads(stop):
+            Living(self._kubelet_side(), self._parts(), self.tell).run(stop)
+
+    @contextlib.contextmanager
+    def _metrics(self) -> Iterator[None]:
+        if self.settings.metrics_port is None:
+            yield
+            return
+        try:
+            end = serve_metrics(self.settings.metrics_port, self.registry)
+        except OSError as error:
+            taken = self.settings.metrics_port
+            raise BadSetting(
+                f"port {taken} cannot be served: {error}. Give --metrics-port another one, or off."
+            ) from error
+        try:
+            yield
+        finally:
+            end()
+
+    @contextlib.contextmanager
+    def _in_threads(self, stop: threading.Event) -> Iterator[None]:
+        threads = [
+            threading.Thread(target=self._run_task, args=(task, stop), name=name, daemon=True)
+            for name, task in self._tasks(stop)
+        ]
         for thread in threads:
             thread.start()
         try:
-            Living(self._kubelet_side(), self._parts(), self.recorder).run(stop)
+            yield
         finally:
             stop.set()
+            self.steward.end()
             for thread in threads:
-                thread.join(timeout=3)
+                thread.join(timeout=_END_SECONDS)
+
+    def _run_task(self, task: Callable[[], None], stop: threading.Event) -> None:
+        """A part that fails ends the whole: half a plugin would look alive and be blind."""
+        try:
+            task()
+        except Exception:
+            log.exception("%s failed: the plugin ends, and is started again", threading.current_thread().name)
+            self.has_failed = True
+            stop.set()
 
     def _tasks(self, stop: threading.Event) -> list[tuple[str, Callable[[], None]]]:
         return [
             ("gpus", partial(self.watch.run, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
+            ("steward", partial(self.steward.run, stop)),
+            ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
         ]
 
     def _scan_first(self, stop: threading.Event) -> None:
@@ -74,23 +141,38 @@ class Plugin:
     def _on_load(self) -> None:
         self.watch.tell_drained(self.memory.drained())
 
+    def _on_injection(self, uses_cdi: bool) -> None:
+        """The node's runtime was changed since the last start."""
+        if uses_cdi != self.files.uses_cdi:
+            log.warning("containers get their parts by %s from now on", "CDI" if uses_cdi else "mounts")
+            self.files.uses_cdi = uses_cdi
+            self.steward.repair_again()
+
     def _kubelet_side(self) -> KubeletSide:
         folder = self.settings.kubelet_folder
-        name = paths.KUBELET_SOCKET.rpartition("/")[2]
-        return KubeletSide(folder=folder, socket=folder / name, resource=names.RESOURCE)
+        return KubeletSide(folder=folder, socket=folder / PurePath(paths.KUBELET_SOCKET).name, resource=names.RESOURCE)
 
     def _parts(self) -> Parts:
         return Parts(
             board=self.board,
             files=self.files,
-            recorder=self.recorder,
-            start_check=NodeCheck(self.files, self.memory.scheduler_answers, self._warn_unanswered),
+            tell=self.tell,
+            start_check=NodeCheck(self.files, self.memory.scheduler_answers, self.tell),
             policy=lambda: policy_now(self.memory, self.settings.strategy, self.settings.weights),
             most_per_container=self.settings.most_per_container,
         )
 
-    def _warn_unanswered(self, allocation: Allocation) -> None:
-        log.warning("no scheduler answers for allocation %s: its container will wait for one", allocation.key)
+    def _steward_parts(self, cluster: Cluster | None) -> StewardParts:
+        return StewardParts(
+            board=self.board,
+            files=self.files,
+            books=PodResources(self.settings.pod_resources_socket, names.RESOURCE),
+            checkpoint=self.settings.kubelet_folder / FILE_NAME,
+            resource=names.RESOURCE,
+            times=self.settings.times,
+            tell_foreign=self.watch.tell_foreign,
+            cluster=cluster,
+        )
 
 
 def serve(settings: Settings) -> int:
@@ -98,5 +180,7 @@ def serve(settings: Settings) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Plugin(settings, Nvml()).run(stop)
-    return 0
+    cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
+    plugin = Plugin(settings, Nvml(), cluster)
+    plugin.run(stop)
+    return 1 if plugin.has_failed else 0

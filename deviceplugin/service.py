@@ -17,26 +17,18 @@ import grpc
 from contract.reasons import ReasonCode, Refusal
 from deviceplugin import cdi, placement
 from deviceplugin.allocation import Allocation, allocate
-from deviceplugin.board import Board, View
+from deviceplugin.board import Board
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
+from deviceplugin.happenings import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
 from deviceplugin.kubelet_api.rpc import Call, serve_calls
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.view import View
 
 log = logging.getLogger(__name__)
 OPTIONS = messages.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 _LOOK_SECONDS = 5.0
 """How long a stream sleeps when nothing changes and nobody wakes it."""
-
-
-class Recorder(Protocol):
-    """Who is told what was done; none of it may wait."""
-
-    def allocated(self, allocation: Allocation) -> None: ...
-
-    def refused(self, refusal: Refusal) -> None: ...
-
-    def took(self, call: str, seconds: float) -> None: ...
 
 
 class StartCheck(Protocol):
@@ -52,7 +44,7 @@ class Parts:
 
     board: Board
     files: NodeFiles
-    recorder: Recorder
+    tell: Tell
     start_check: StartCheck
     policy: Callable[[], placement.Policy]
     """Reads memory only: what the background found out last."""
@@ -81,6 +73,15 @@ class Streams:
         finally:
             with self._lock:
                 self.open_now -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call that may be refused: its name, the slots it is about, the reason when the node is to blame."""
+
+    call: str
+    size: int
+    when_broken: ReasonCode
 
 
 class DevicePlugin:
@@ -120,12 +121,13 @@ class DevicePlugin:
         """Never raises."""
         began = time.perf_counter()
         answer = prefer(request, self._parts.board.view, self._parts.policy)
-        self._parts.recorder.took("GetPreferredAllocation", time.perf_counter() - began)
+        self._parts.tell(CallTook("GetPreferredAllocation", time.perf_counter() - began))
         return answer
 
     def allocate(self, request: messages.AllocateRequest, context: grpc.ServicerContext) -> messages.AllocateResponse:
         """Writes each container's allocation and says what it gets, or refuses with the reason."""
-        with self._answering("Allocate", ALLOCATION_FAILED, context):
+        sizes = [len(each.devices_ids) for each in request.container_requests]
+        with self._answering(_Asked("Allocate", max(sizes, default=0), ALLOCATION_FAILED), context):
             answers = [self._allocate_one(tuple(each.devices_ids)) for each in request.container_requests]
         return messages.AllocateResponse(container_responses=answers)
 
@@ -133,29 +135,29 @@ class DevicePlugin:
         self, request: messages.PreStartContainerRequest, context: grpc.ServicerContext
     ) -> messages.PreStartContainerResponse:
         """Makes anew what is missing, or refuses: the kubelet tries again later."""
-        with self._answering("PreStartContainer", NODE_NOT_READY, context):
+        with self._answering(_Asked("PreStartContainer", len(request.devices_ids), NODE_NOT_READY), context):
             self._check_start(tuple(request.devices_ids))
         return messages.PreStartContainerResponse()
 
     @contextlib.contextmanager
-    def _answering(self, call: str, when_broken: ReasonCode, context: grpc.ServicerContext) -> Iterator[None]:
+    def _answering(self, asked: _Asked, context: grpc.ServicerContext) -> Iterator[None]:
         """Takes the time, and turns our errors into the kubelet's."""
         began = time.perf_counter()
         try:
             yield
         except Refused as refused:
-            self._refuse(context, refused.refusal)
+            self._refuse(asked, refused.refusal, context)
         except (NodeNotReady, OSError) as error:
             remedy = "See the plugin's log and the node's disk; the kubelet tries again."
-            self._refuse(context, Refusal(when_broken, f"The node is not ready: {error}", remedy))
+            self._refuse(asked, Refusal(asked.when_broken, f"The node is not ready: {error}", remedy), context)
         finally:
-            self._parts.recorder.took(call, time.perf_counter() - began)
+            self._parts.tell(CallTook(asked.call, time.perf_counter() - began))
 
     def _allocate_one(self, device_ids: tuple[str, ...]) -> messages.ContainerAllocateResponse:
         parts = self._parts
         allocation = allocate(device_ids, parts.board.view.inventory, most=parts.most_per_container, now=parts.clock())
         parts.files.write(allocation)
-        parts.recorder.allocated(allocation)
+        parts.tell(Allocated(allocation))
         return answer_for(allocation, parts.files)
 
     def _check_start(self, device_ids: tuple[str, ...]) -> None:
@@ -168,9 +170,8 @@ class DevicePlugin:
             parts.files.write(allocation)
         parts.start_check.check(allocation)
 
-    def _refuse(self, context: grpc.ServicerContext, refusal: Refusal) -> NoReturn:
-        log.warning("refused: %s", refusal)
-        self._parts.recorder.refused(refusal)
+    def _refuse(self, asked: _Asked, refusal: Refusal, context: grpc.ServicerContext) -> NoReturn:
+        self._parts.tell(CallRefused(refusal, asked.size))
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
         raise AssertionError("abort raises")
 
@@ -218,6 +219,7 @@ def answer_for(allocation: Allocation, files: NodeFiles) -> messages.ContainerAl
         )
     edits = cdi.edits_of(allocation, files.layout)
     mounts = [
-        messages.Mount(container_path=bind.container, host_path=str(bind.host), read_only=True) for bind in edits.binds
+        messages.Mount(container_path=bind.container, host_path=str(bind.host), read_only=bind.read_only)
+        for bind in edits.binds
     ]
     return messages.ContainerAllocateResponse(envs=dict(edits.env), mounts=mounts)

@@ -116,6 +116,16 @@ def add_arguments(parser: argparse.ArgumentParser, environment: Mapping[str, str
     )
     parser.add_argument("--slots-for", action="append", default=[], metavar="GPU=N", help="slots for a UUID or a model")
     parser.add_argument("--exclude", action="append", default=[], metavar="GPU", help="a UUID or model not to share")
+    parser.add_argument(
+        "--also-mount",
+        action="append",
+        default=[],
+        metavar="HOST:CONTAINER",
+        help="a folder in every container, writable",
+    )
+    parser.add_argument(
+        "--also-env", action="append", default=[], metavar="NAME=VALUE", help="a variable in every container"
+    )
     for name, told in _TIMES:
         default = getattr(Times(), name.replace("-", "_"))
         parser.add_argument(f"--{name}-seconds", default=str(default), help=f"{told} ({default:g})")
@@ -124,7 +134,12 @@ def add_arguments(parser: argparse.ArgumentParser, environment: Mapping[str, str
 def read_settings(given: argparse.Namespace) -> Settings:
     """The settings that the flags mean."""
     return Settings(
-        layout=Layout(_absolute(given.node_root, "--node-root"), _absolute(given.cdi_folder, "--cdi-folder")),
+        layout=Layout(
+            _absolute(given.node_root, "--node-root"),
+            _absolute(given.cdi_folder, "--cdi-folder"),
+            tuple(read_also_mount(entry) for entry in given.also_mount),
+            tuple(read_also_env(entry) for entry in given.also_env),
+        ),
         kubelet_folder=_absolute(given.kubelet_folder, "--kubelet-folder"),
         pod_resources_socket=_absolute(given.pod_resources_socket, "--pod-resources-socket"),
         control_socket=_absolute(given.control_socket, "--control-socket"),
@@ -163,6 +178,25 @@ def read_slots_for(entries: Sequence[str]) -> dict[str, int]:
             raise BadSetting(f"--slots-for names {key.strip()!r} twice. Keep one of them.")
         found[key.strip()] = whole(number, name=f"--slots-for {key.strip()}", least=1, most=MOST_SLOTS)
     return found
+
+
+def read_also_mount(entry: str) -> tuple[Path, str]:
+    """`HOST:CONTAINER`, both from the root on."""
+    host, _, container = entry.partition(":")
+    _absolute(container, f"--also-mount {entry!r}: the container's side")
+    return _absolute(host, f"--also-mount {entry!r}: the node's side"), container
+
+
+def read_also_env(entry: str) -> tuple[str, str]:
+    """`NAME=VALUE`; not a name that is the webhook's or ours to set."""
+    name, equals, value = entry.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise BadSetting(f"--also-env {entry!r} is not NAME=VALUE. Write it as in SIMGPU_FILE=/run/simgpu/gpus.")
+    if name in (names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES) or name.startswith("NVSHARE_"):
+        raise BadSetting(
+            f"--also-env may not set {name}: it would wipe what the pod or an allocation says. Leave it out."
+        )
+    return name, value
 
 
 def whole(text: str, *, name: str, least: int, most: int) -> int:

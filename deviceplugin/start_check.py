@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from deviceplugin.allocation import Allocation
+from deviceplugin.happenings import Tell, Unanswered
 from deviceplugin.node_files import NodeFiles
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ class NodeCheck:
 
     files: NodeFiles
     scheduler_answers: Callable[[], bool]
-    warn: Callable[[Allocation], None]
+    tell: Tell
 
     def check(self, allocation: Allocation) -> None:
         """Raises `NodeNotReady` where the hook is missing and cannot be put back."""
@@ -33,7 +34,7 @@ class NodeCheck:
             log.warning("the hook is gone from %s: put there again", self.files.layout.hook_folder)
             self.files.prepare()
         if not self._is_answered(allocation):
-            self.warn(allocation)
+            self.tell(Unanswered(allocation))
 
     def _is_answered(self, allocation: Allocation) -> bool:
         """Waits only for a scheduler that has answered lately."""

@@ -8,16 +8,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-from contract.reasons import Refusal
 from deviceplugin import health
 from deviceplugin.board import Board
 from deviceplugin.errors import GpuGone, NvmlUnavailable
+from deviceplugin.happenings import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
 from deviceplugin.health import GpuHealth
 from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
 from deviceplugin.nvml import GpuLibrary, Xid
 from deviceplugin.settings import Times
+from deviceplugin.view import View
 from deviceplugin.xids import meaning_of
 
 log = logging.getLogger(__name__)
@@ -25,21 +25,11 @@ _PIECE_SECONDS = 0.5
 """How long we are deaf to `stop`."""
 
 
-class WatchRecorder(Protocol):
-    """Who is told what became of the GPUs."""
-
-    def gpu_refused(self, uuid: str, refusal: Refusal) -> None: ...
-
-    def gpu_unhealthy(self, uuid: str, why: str) -> None: ...
-
-    def gpu_recovered(self, uuid: str) -> None: ...
-
-
 class Watch:
     """What is known of the GPUs, brought up to date by `run` in a thread."""
 
-    def __init__(self, library: GpuLibrary, board: Board, rules: Rules, times: Times, recorder: WatchRecorder) -> None:
-        self._library, self._board, self._rules, self._times, self._recorder = library, board, rules, times, recorder
+    def __init__(self, library: GpuLibrary, board: Board, rules: Rules, times: Times, tell: Tell) -> None:
+        self._library, self._board, self._rules, self._times, self._tell = library, board, rules, times, tell
         self._clock: Callable[[], float] = time.monotonic
         self._gpus: dict[str, Gpu] = {}
         self._healths: dict[str, GpuHealth] = {}
@@ -126,19 +116,18 @@ class Watch:
             troubled = health.unhealthy(self._healths)
             troubled |= {uuid: "an operator has drained it" for uuid in self._drained - troubled.keys()}
             shared = {each.gpu.uuid for each in inventory.shared}
-            self._board.publish_inventory(inventory)
-            self._board.publish_health(frozenset(troubled.keys() & shared))
-            self._tell({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
+            self._board.publish(View(inventory, frozenset(troubled.keys() & shared)))
+            self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
 
-    def _tell(self, troubled: dict[str, str], inventory: Inventory) -> None:
+    def _tell_changes(self, troubled: dict[str, str], inventory: Inventory) -> None:
         """Says each change once."""
         for uuid, refusal in inventory.refused.items():
             if self._told_refused.get(uuid) != refusal.code:
-                self._recorder.gpu_refused(uuid, refusal)
+                self._tell(GpuRefused(uuid, refusal))
         for uuid, why in troubled.items():
             if self._told_unhealthy.get(uuid) != why:
-                self._recorder.gpu_unhealthy(uuid, why)
+                self._tell(GpuUnhealthy(uuid, why))
         for uuid in self._told_unhealthy.keys() - troubled.keys():
-            self._recorder.gpu_recovered(uuid)
+            self._tell(GpuRecovered(uuid))
         self._told_refused = {uuid: refusal.code for uuid, refusal in inventory.refused.items()}
         self._told_unhealthy = troubled

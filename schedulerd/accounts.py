@@ -43,6 +43,11 @@ class Share:
     pinned: int = 0
     """The part of it that cannot be paged out."""
 
+    @property
+    def expected_burst(self) -> Seconds:
+        """What was learned, or what this one has taken already."""
+        return max(self.burst, self.burst_so_far)
+
     def count_wait(self, seconds: Seconds) -> None:
         """A turn began after so long a wait."""
         self.turns += 1
@@ -79,17 +84,21 @@ class BusyTime:
     """How long somebody has held a GPU: in all, and lately."""
 
     total: Seconds = 0.0
+    sampled_at: Seconds = float("-inf")
     samples: deque[tuple[Seconds, Seconds]] = field(default_factory=deque)
 
     def add(self, seconds: Seconds, *, now: Seconds) -> None:
         """Somebody has held it for the `seconds` up to now."""
-        if not self.samples or self.samples[-1][0] < now - seconds - _SAMPLE_EVERY:
-            self.samples.append((now - seconds, self.total))
         self.total += seconds
-        if now - self.samples[-1][0] >= _SAMPLE_EVERY:
-            self.samples.append((now, self.total))
-            while len(self.samples) > 2 and self.samples[1][0] < now - _WINDOW:
-                self.samples.popleft()
+        if now - self.sampled_at >= _SAMPLE_EVERY:
+            self._sample(seconds, now)
+
+    def _sample(self, seconds: Seconds, now: Seconds) -> None:
+        """Keep how much it was when this began, so that idle time before is seen as such, and how much it is."""
+        self.sampled_at = now
+        self.samples += ((now - seconds, self.total - seconds), (now, self.total))
+        while len(self.samples) > 2 and self.samples[1][0] < now - _WINDOW:
+            self.samples.popleft()
 
     def lately(self, *, now: Seconds) -> float:
         """The share of the last ten seconds in which somebody held it; `add` has been told of all up to now."""

@@ -11,23 +11,29 @@ import resource
 import secrets
 import signal
 import socket
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from contract import paths
+from schedulerd.control import Control, Requests
 from schedulerd.desk import Desk, believed
 from schedulerd.errors import Unusable
+from schedulerd.footprint import Footprint
+from schedulerd.identity import Folders
 from schedulerd.loop import Loop
 from schedulerd.messages import Hello
 from schedulerd.model import Container
+from schedulerd.node import Node
 from schedulerd.server import Server, bind
-from schedulerd.settings import Settings
+from schedulerd.settings import Identity, Observer, Settings
+from schedulerd.spawn import Companion
 from schedulerd.turns import Turns
 
 log = logging.getLogger(__name__)
 
 _FOR_EVERY_USER = 0o666
 """Containers do not run as root; who may reach the socket is decided by what is mounted."""
+_FOR_ROOT = 0o600
 _YOUNG_OBJECTS = 50_000
 
 
@@ -38,25 +44,75 @@ class Believing:
         return believed(hello)
 
 
-def run_turns(settings: Settings, _arguments: list[str]) -> int:
+def run_turns(settings: Settings, arguments: list[str]) -> int:
     """The whole life of the turn process."""
     log.info("settings: %s", settings.words())
     _raise_descriptor_limit()
-    loop = Loop()
-    _stop_on_signals(loop)
-    turns = Turns(settings.rules(), epoch=secrets.token_hex(4), now=loop.clock(), restarted=False)
-    server = Server(loop, Desk(turns, Believing()))
-    path = _folder(settings.sockets, "--sockets") / paths.SOCKET_NAME
-    server.listen(bind(path, _FOR_EVERY_USER))
-    log.info("listening on %s, epoch %s, policy %s", path, turns.grants.epoch, turns.rules.policy.name)
-    _calm_the_collector()
-    try:
+    with ExitStack() as leaving:
+        loop = _build(settings, arguments, leaving)
+        _calm_the_collector()
         loop.run()
-    finally:
-        with suppress(OSError):
-            path.unlink()
     log.info("stopped; holders go on for %.1f s without a daemon", settings.announce)
     return 0
+
+
+def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop:
+    loop, node = Loop(), Node()
+    _stop_on_signals(loop)
+    control_socket = _bind_control(settings.control)
+    leaving.callback(settings.control.unlink, missing_ok=True)
+    rules = settings.rules()
+    before = settings.control.with_suffix(".footprint")
+    footprint = Footprint(before, now=loop.clock(), window=rules.announce + rules.grace)
+    turns = Turns(rules, epoch=secrets.token_hex(4), left_behind=footprint.left_behind)
+    desk = Desk(turns, Believing())
+    server = Server(loop, desk)
+    server.on_gate = footprint.count
+    server.on_peer = node.pids.__setitem__
+    server.on_gone = node.forget
+    node.refusals = desk.refusals
+    node.loop = loop
+    requests = Requests(turns, node, loop.clock)
+    control = Control(loop, requests)
+    server.on_notice = control.tell_notice
+    _IDENTITIES[settings.identity](settings, server, control, node, leaving)
+    control.listen(control_socket)
+    if settings.observer is Observer.SPAWN:
+        companion = Companion(loop, arguments)
+        leaving.callback(companion.end)
+        companion.start()
+    log.info("epoch %s, policy %s, control on %s", turns.grants.epoch, rules.policy.name, settings.control)
+    return loop
+
+
+def _listen_to_all(settings: Settings, server: Server, _control: Control, _node: Node, leaving: ExitStack) -> None:
+    path = _folder(settings.sockets, "--sockets") / paths.SOCKET_NAME
+    server.listen(bind(path, _FOR_EVERY_USER))
+    leaving.callback(path.unlink, missing_ok=True)
+    log.info("listening on %s: clients are believed", path)
+
+
+def _listen_in_folders(settings: Settings, server: Server, control: Control, node: Node, leaving: ExitStack) -> None:
+    folders = Folders(settings.allocations, server, node, control.tell_observers)
+    server.desk.registry = folders
+    server.on_ask = folders.ask_cluster
+    control.requests.on_pod = folders.answered
+    control.on_observer = folders.observer_came
+    folders.start()
+    leaving.callback(folders.stop)
+    log.info("listening in the folders of %s", settings.allocations)
+
+
+_IDENTITIES = {Identity.NONE: _listen_to_all, Identity.FOLDERS: _listen_in_folders}
+
+
+def _bind_control(path: Path) -> socket.socket:
+    if not path.parent.is_dir():
+        try:
+            path.parent.mkdir(mode=0o700)
+        except OSError as error:
+            raise Unusable(f"cannot make {path.parent}: {error.strerror}. Choose another path by --control.") from None
+    return bind(path, _FOR_ROOT)
 
 
 def _folder(path: Path, flag: str) -> Path:

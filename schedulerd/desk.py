@@ -5,7 +5,7 @@ is a sentence and the others notice nothing.  Does no I/O: the clock and what th
 May import the cores of this room and the contract only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -39,6 +39,7 @@ class Ask(NamedTuple):
     hello: messages.Hello
 
 
+USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 DeskOrder = Order | Hangup | Admit | Ask
 
 
@@ -68,6 +69,8 @@ class Desk:
         self.turns = turns
         self.registry = registry
         self.conversations: dict[int, Conversation] = {}
+        self.between: Callable[[], None] = lambda: None
+        """Called after each line of several; the shell carries out what was decided up to there."""
         self.refusals: dict[str, int] = {}
         self._orders: list[DeskOrder] = []
         self._strangers: dict[int, Seconds] = {}
@@ -79,8 +82,10 @@ class Desk:
             messages.Reserve: self._reserve,
         }
 
-    def take_orders(self) -> list[DeskOrder]:
+    def take_orders(self) -> Sequence[DeskOrder]:
         """What the shell is to do; in this order."""
+        if not self._orders:
+            return self.turns.take_orders()
         self._collect()
         orders, self._orders = self._orders, []
         return orders
@@ -122,7 +127,12 @@ class Desk:
         if one is None or one.closing:
             return
         *lines, one.buffer = (one.buffer + data if one.buffer else data).split(b"\n")
-        for line in lines:
+        if len(lines) == 1:
+            self._line(one, lines[0], now)
+            lines.clear()
+        for place, line in enumerate(lines):
+            if place:
+                self.between()  # a grant goes out before the next line is looked at
             self._line(one, line, now)
             if one.closing:
                 return
@@ -132,12 +142,19 @@ class Desk:
     def _line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
         verb = ""
         try:
+            usual = wire.read_usual(raw) if one.welcomed else None
+            if usual is not None:
+                verb = USUAL_VERBS[type(usual)]
+                self._handlers[type(usual)](one.client, usual, now)
+                return
             if len(raw) >= LONGEST:
                 raise TooLong(f"a line of {len(raw) + 1} bytes")
             line = wire.split(raw)
             verb = line.verb
             if one.welcomed:
-                self._dispatch(one, wire.read(line), now)
+                message = wire.read(line)
+                wire.remember(raw, message)
+                self._dispatch(one, message, now)
             else:
                 self._greet(one, line, now)
         except Refused as error:
@@ -184,6 +201,13 @@ class Desk:
         try:
             self._admit(one, one.hello, container, now)
         except Refused as error:
+            one.hello = None
+            self._refuse(one, error, "hello")
+
+    def turned_away(self, client: int, error: Refused) -> None:
+        """Whom the lookup did not confirm."""
+        one = self.conversations.get(client)
+        if one is not None and not one.closing:
             one.hello = None
             self._refuse(one, error, "hello")
 

@@ -31,6 +31,7 @@ class SharedMemory:
         self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
         self._words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in self._places.items()}
+        self._addresses = {uuid: ctypes.c_void_p(ctypes.addressof(word)) for uuid, word in self._words.items()}
         # The one writable map exists by now; every later one is refused.
         _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
         self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)))
@@ -40,9 +41,8 @@ class SharedMemory:
 
     def set_word(self, gpu: str, value: int) -> None:
         """Open the gate of a GPU for a turn, or close it with 0; wakes who sleeps on it."""
-        word = self._words[gpu]
-        word.value = value
-        _syscall(_FUTEX, ctypes.byref(word), _FUTEX_WAKE, _EVERYBODY, None, None, 0)
+        self._words[gpu].value = value
+        _syscall(_FUTEX, self._addresses[gpu], _FUTEX_WAKE, _EVERYBODY)
 
     def own_slot(self, slot: int, owner: int) -> None:
         """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""

@@ -6,7 +6,7 @@ may use what is free.  Claims are taken on all GPUs or none, so they never wait 
 May import the model and the pure functions of this room only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from schedulerd import memory
 from schedulerd.messages import Grant, Wanted, Yield
@@ -21,18 +21,23 @@ class Grants:
         self.rules = rules
         self.epoch = epoch
         self.gpus: dict[str, Gpu] = {}
+        self.turns: dict[str, Turn] = {}
+        """Those that go on, by name."""
         self.orders: list[Order] = []
-        self.jams_possible = False
+        self.soonest: Seconds = FOREVER
+        """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
         self._counter = 0
 
     # ------------------------------------------------------------------ what is due
 
     def settle(self, gpus: Iterable[Gpu], now: Seconds) -> None:
         """Grant what can be granted on these GPUs, and see to it that holders in the way know."""
-        touched = list(gpus)
+        touched = [*gpus]
         for gpu in touched:  # grows while a gang's grant touches further ones
             if gpu.queue.arrivals:
-                touched.extend(one for one in self._fill(gpu, now) if one not in touched)
+                for other in self._fill(gpu, now):
+                    if other not in touched:
+                        touched.append(other)
         for gpu in touched:
             self._mind(gpu, now)
 
@@ -41,20 +46,45 @@ class Grants:
         for gpu in [one for one in self.gpus.values() if one.alarm <= now]:
             gpu.alarm = FOREVER
             self.settle((gpu,), now)
+        self.soonest = min((gpu.alarm for gpu in self.gpus.values()), default=FOREVER)
 
-    def next_alarm(self) -> Seconds:
-        """When `wake` has something to do."""
-        return min((gpu.alarm for gpu in self.gpus.values()), default=FOREVER)
+    def ring(self, gpu: Gpu, when: Seconds) -> None:
+        """Look at a GPU again then, or earlier."""
+        if when < gpu.alarm:
+            gpu.alarm = when
+        if when < self.soonest:
+            self.soonest = when
+
+    def wait(self, wish: Wish, now: Seconds) -> None:
+        """A wish joins the lines of its GPUs."""
+        for gpu in wish.gpus:
+            wish.tenant.wishes[gpu.uuid] = wish
+            gpu.queue.add(wish)
+        if not (len(wish.gpus) == 1 and self._changes_nothing(wish, wish.gpus[0])):
+            self.settle(wish.gpus, now)
+
+    def _changes_nothing(self, wish: Wish, gpu: Gpu) -> bool:
+        """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
+        if gpu.queue.together or not gpu.holders or gpu.holders[0].beside:
+            return False
+        return gpu.claim is None and gpu.queue.top() is not wish
 
     # ------------------------------------------------------------------ granting
 
-    def _fill(self, gpu: Gpu, now: Seconds) -> list[Gpu]:
+    def _fill(self, gpu: Gpu, now: Seconds) -> Sequence[Gpu]:
+        """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
         touched: list[Gpu] = []
-        while (wish := self._next(gpu, now)) is not None:
-            self._grant(wish, now)
-            touched.extend(wish.gpus)
-            if not gpu.queue.arrivals:
+        while gpu.queue.arrivals:
+            if gpu.holders and not gpu.holders[0].beside:
+                if gpu.queue.together and (top := gpu.queue.top()) is not None:
+                    self._claim(top, now)
                 break
+            wish = self._next(gpu, now)
+            if wish is None:
+                break
+            self._grant(wish, now)
+            if wish.together:
+                touched.extend(wish.gpus)
         return touched
 
     def _next(self, gpu: Gpu, now: Seconds) -> Wish | None:
@@ -65,12 +95,15 @@ class Grants:
         if self._can_start(top, now):
             return top
         self._claim(top, now)
-        if len(gpu.queue) == 1 or (gpu.holders and not gpu.holders[0].beside):
+        if len(gpu.queue) == 1:
             return None
         return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
 
     def _can_start(self, wish: Wish, now: Seconds) -> bool:
-        return all(self._is_open(gpu, wish, now) for gpu in wish.gpus)
+        for gpu in wish.gpus:  # noqa: SIM110  a loop costs a third of `all`, and this is on the path of every hand-off
+            if not self._is_open(gpu, wish, now):
+                return False
+        return True
 
     def _is_open(self, gpu: Gpu, wish: Wish, now: Seconds) -> bool:
         if gpu.paused is not None or now < gpu.closed_until or gpu.uuid in wish.tenant.turns:
@@ -84,11 +117,13 @@ class Grants:
         return claim.drain_at is not None and now + self.rules.least_turn <= claim.drain_at
 
     def _fits_beside(self, gpu: Gpu, wish: Wish) -> bool:
-        if not all(turn.beside for turn in gpu.holders) or not self._can_share(wish):
+        if not self.rules.side_by_side or not gpu.holders[0].beside or not self._can_share(wish):
             return False
         return memory.fits_beside(self.rules, gpu, wish.tenant)
 
     def _can_share(self, wish: Wish) -> bool:
+        if not self.rules.side_by_side:
+            return False
         shares = wish.tenant.shares
         return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in wish.gpus)
 
@@ -99,7 +134,8 @@ class Grants:
         for gpu in wish.gpus:
             tenant.shares[gpu.uuid].count_wait(now - wish.since)
             gpu.grants += 1
-            self._age_oldest(gpu, now)
+            if gpu.queue.together or self.rules.policy.ages:
+                self._age_oldest(gpu, now)
         self.tell_granted(turn, tuple(tenant.processes))
 
     def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
@@ -110,11 +146,14 @@ class Grants:
             name=f"{self.epoch}.{self._counter}",
             tenant=tenant,
             gpus=gpus,
+            names=wish.names,
+            all_gpus=frozenset(wish.names),
             granted_at=now,
             quantum=memory.quantum(self.rules, wish),
             standings=wish.standings,
             beside=self._can_share(wish),
         )
+        self.turns[turn.name] = turn
         for gpu in gpus:
             self._seat(gpu, turn, now)
         return turn
@@ -131,10 +170,11 @@ class Grants:
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
-        names = tuple(gpu.uuid for gpu in turn.gpus)
-        for process in processes:
-            turn.riders[process] = set(names)
-        waiting = any(gpu.queue.arrivals for gpu in turn.gpus)
+        names = turn.names
+        turn.riders.update(dict.fromkeys(processes, turn.all_gpus))
+        waiting = False
+        for gpu in turn.gpus:
+            waiting = waiting or bool(gpu.queue.arrivals)
         if len(processes) == len(turn.tenant.processes):
             turn.told = waiting
         quantum_ms = max(1, round(turn.quantum * 1000))
@@ -146,6 +186,7 @@ class Grants:
     def end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
         """A turn is over: gates close, time is charged.  The caller settles its GPUs."""
         tenant = turn.tenant
+        del self.turns[turn.name]
         for gpu in turn.gpus:
             self.accrue(gpu, now)
             gpu.holders.remove(turn)
@@ -158,7 +199,6 @@ class Grants:
 
     def drop(self, wish: Wish) -> None:
         """A wish waits no longer."""
-        wish.waiting = False
         for gpu in wish.gpus:
             gpu.queue.remove(wish)
             del wish.tenant.wishes[gpu.uuid]
@@ -190,7 +230,14 @@ class Grants:
             gpu.claim = wish
         wish.drain_at = self._drain_time(wish, now)
         for gpu in wish.gpus:
-            gpu.alarm = min(gpu.alarm, max(now, wish.drain_at))
+            self.ring(gpu, max(now, wish.drain_at))
+
+    def give_up_claim(self, wish: Wish) -> None:
+        """Its GPUs will not come free together for now: others may use those that are."""
+        wish.drain_at = None
+        for gpu in wish.gpus:
+            gpu.claim = None
+            self.ring(gpu, -FOREVER)
 
     def _drain_time(self, wish: Wish, now: Seconds) -> Seconds:
         """When all in its way will have had their due."""
@@ -206,7 +253,7 @@ class Grants:
         wish.aged = True
         for one in wish.gpus:
             one.queue.put_in_front(wish)
-            one.alarm = now
+            self.ring(one, now)
         if wish.drain_at is not None:
             wish.drain_at = self._drain_time(wish, now)
 
@@ -214,18 +261,15 @@ class Grants:
 
     def _mind(self, gpu: Gpu, now: Seconds) -> None:
         """Tell the holders of who waits, ask those whose time is up, set the alarm for the rest."""
-        alarm = gpu.closed_until if now < gpu.closed_until else FOREVER
-        top = gpu.queue.top()
-        if top is None and gpu.paused is None:
-            dues = [turn.deadline for turn in gpu.holders]
-            gpu.alarm = min(dues, default=alarm)
-            return
-        for turn in tuple(gpu.holders):
-            if turn.stage is Stage.RUNNING:
-                alarm = min(alarm, self._mind_holder(gpu, turn, now))
-            else:
-                alarm = min(alarm, turn.deadline)
-        gpu.alarm = alarm
+        gpu.alarm = FOREVER
+        if now < gpu.closed_until:
+            self.ring(gpu, gpu.closed_until)
+        wanted = bool(gpu.queue.arrivals) or gpu.paused is not None
+        for turn in gpu.holders:
+            if turn.stage is Stage.YIELDING:
+                self.ring(gpu, turn.deadline)
+            elif wanted:
+                self.ring(gpu, self._mind_holder(gpu, turn, now))
 
     def _mind_holder(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
         """What a running holder must hear; comes back with when to look at it again."""
@@ -233,7 +277,8 @@ class Grants:
         if due <= now:
             self.ask(turn, now, reason=gpu.paused or "overdue")
             return turn.deadline
-        self._tell_wanted(turn)
+        if not turn.told:
+            self._tell_wanted(turn)
         return due
 
     def _due(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
@@ -241,7 +286,7 @@ class Grants:
         if gpu.paused is not None:
             return now
         claim, top = gpu.claim, gpu.queue.top()
-        if claim is None and top is not None and not top.together:
+        if claim is None and top is not None and not gpu.queue.together:
             return self._due_for(gpu, turn, top)
         due = FOREVER if claim is None or claim.drain_at is None else claim.drain_at
         other = next((wish for wish in gpu.queue.in_order() if not wish.together and wish is not claim), None)
@@ -255,10 +300,8 @@ class Grants:
         return turn.granted_at + (min(patience, quantum) if wish.aged else patience)
 
     def _tell_wanted(self, turn: Turn) -> None:
-        if turn.told:
-            return
         turn.told = True
-        keep = max(memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus)
+        keep = max([memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus])
         message = Wanted(turn.name, max(1, round(keep * 1000)))
         self.orders.append(Tell(tuple(turn.tenant.processes), message))
 
@@ -271,7 +314,7 @@ class Grants:
         turn.deadline = now + self.rules.grace
         for gpu in turn.gpus:
             turn.tenant.shares[gpu.uuid].yields += 1
-            gpu.alarm = min(gpu.alarm, turn.deadline)
+            self.ring(gpu, turn.deadline)
         message = Yield(turn.name, round(self.rules.grace * 1000))
         self.orders.append(Tell(tuple(turn.tenant.processes), message))
 

@@ -9,6 +9,7 @@ import logging
 import os
 import select
 import time
+from bisect import bisect_left
 from collections.abc import Callable
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,8 @@ class Loop:
         self.clock = clock
         self.latencies = [0] * (len(LATENCY_BOUNDS) + 1)
         """How many batches took how long."""
-        self.slowest: Seconds = 0.0
+        self.worked: Seconds = 0.0
+        """Time in batches, all together."""
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._alarms: list[tuple[Callable[[], Seconds], Callable[[Seconds], None]]] = []
@@ -69,7 +71,9 @@ class Loop:
     def turn(self) -> None:
         """One batch: sleep, handle what is ready, ring what is due."""
         now = self.clock()
-        due = min((when() for when, _ in self._alarms), default=now + _LONGEST_SLEEP)
+        due = now + _LONGEST_SLEEP
+        for when, _ in self._alarms:
+            due = min(due, when())
         events = self._epoll.poll(max(0.0, min(due - now, _LONGEST_SLEEP)))
         began = self.clock()
         for descriptor, mask in events:
@@ -82,7 +86,8 @@ class Loop:
                 if when() <= began:
                     ring(began)
                     self._finish()
-        self._close_all()
+        if self._closing:
+            self._close_all()
         self._count(self.clock() - began)
 
     def _finish(self) -> None:
@@ -94,9 +99,7 @@ class Loop:
             os.close(self._closing.pop())
 
     def _count(self, seconds: Seconds) -> None:
-        place = next((i for i, bound in enumerate(LATENCY_BOUNDS) if seconds <= bound), len(LATENCY_BOUNDS))
-        self.latencies[place] += 1
-        if seconds > self.slowest:
-            self.slowest = seconds
+        self.latencies[bisect_left(LATENCY_BOUNDS, seconds)] += 1
+        self.worked += seconds
         if seconds > _SLOW_BATCH:
             log.warning("one batch of events took %.3f s: everybody's turns waited for it", seconds)

@@ -22,50 +22,57 @@ def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
     share.needed, share.pinned = needed, pinned
 
 
-def _room(rules: Rules, gpu: Gpu) -> int:
+def room(rules: Rules, gpu: Gpu) -> int:
+    """What containers may have together on a card."""
     return (gpu.capacity or 0) - rules.card_reserve
 
 
 def can_share(rules: Rules, gpu: Gpu, share: Share) -> bool:
     """Whether a turn on this GPU may have company."""
-    return rules.side_by_side and gpu.capacity is not None and share.needed <= _room(rules, gpu)
+    return rules.side_by_side and gpu.capacity is not None and share.needed <= room(rules, gpu)
 
 
 def fits_beside(rules: Rules, gpu: Gpu, tenant: Tenant) -> bool:
     """Whether a container fits beside those that hold the GPU now."""
-    room = _room(rules, gpu)
-    if gpu.needed <= room:
+    most = room(rules, gpu)
+    if gpu.needed <= most:
         return True
     together = {id(turn.tenant): turn.tenant for turn in gpu.holders}
     together[id(tenant)] = tenant
     shares = [one.shares[gpu.uuid] for one in together.values()]
     resting = gpu.pinned - sum(share.pinned for share in shares)
-    return sum(share.needed for share in shares) + resting <= room
+    return sum(share.needed for share in shares) + resting <= most
 
 
 def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
     """What it costs to bring a container's working set back."""
     if gpu.capacity is None:
         return 0.0
-    over = gpu.needed - _room(rules, gpu)
+    over = gpu.needed - room(rules, gpu)
     return max(0, min(over, share.needed)) / rules.paging_rate
 
 
 def quantum(rules: Rules, wish: Wish) -> Seconds:
     """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
     fixed = wish.tenant.facts.quantum
-    return fixed if fixed is not None else max(_quantum_on(rules, gpu, wish.tenant) for gpu in wish.gpus)
+    if fixed is not None:
+        return fixed
+    return max([_quantum_on(rules, gpu, wish.tenant) for gpu in wish.gpus])
 
 
 def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     fixed = gpu.fixed_quantum or rules.fixed_quantum
     if fixed is not None:
         return fixed
+    if gpu.capacity is None or gpu.needed <= room(rules, gpu):
+        return rules.quantum
     cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
     return min(max(cost / rules.switching_share, rules.quantum), rules.longest_quantum)
 
 
 def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     """How long an idle holder is worth keeping: as long as it would take to bring it back."""
+    if gpu.capacity is None:
+        return rules.keep
     cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
     return max(rules.keep, min(cost, _LONGEST_KEEP))

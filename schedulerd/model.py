@@ -41,7 +41,7 @@ class Rules:
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
     keep: Seconds = 0.005
     """How long a holder that somebody waits for may be idle."""
-    jam: Seconds = 1.0
+    jam: Seconds = 0.5
     """How long containers may wait for each other before they are asked to yield."""
     probe: Seconds = 0.75
     """How long after that they are taken to be jammed."""
@@ -85,6 +85,8 @@ class Tenant:
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[tuple["Gpu", ...], ...]] = field(default_factory=dict)
+    """What `want gpus=…` has meant so far: the sets of GPUs that are granted together."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,8 +102,8 @@ class Wish:
     standings: dict[str, Standing]
     passes: dict[str, int]
     """Of a GPU: the grants it had made when the wish came."""
+    names: tuple[str, ...]
     together: bool
-    waiting: bool = True
     aged: bool = False
     drain_at: Seconds | None = None
     """When those in its way are asked to yield, once it has a claim on its GPUs."""
@@ -115,12 +117,14 @@ class Turn:
     name: str
     tenant: Tenant
     gpus: tuple["Gpu", ...]
+    names: tuple[str, ...]
+    all_gpus: frozenset[str]
     granted_at: Seconds
     quantum: Seconds
     standings: dict[str, Standing]
     beside: bool
     """Others may be on its GPUs at the same time."""
-    riders: dict[int, set[str]] = field(default_factory=dict)
+    riders: dict[int, frozenset[str]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""
     told: bool = False
     """Its processes know that somebody waits."""
@@ -138,6 +142,8 @@ class Gpu:
     queue: WaitingLine[Wish]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
+    missing: int = 0
+    """Containers that had it under an earlier daemon and have not announced themselves."""
     holders: list[Turn] = field(default_factory=list)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     claim: Wish | None = None

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from schedulerd import wire
@@ -37,6 +38,9 @@ class Server:
         self.connections: dict[int, Connection] = {}
         self.memories: dict[str, SharedMemory] = {}
         self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
+        self.on_gate: Callable[[str, int], None] = lambda _gpu, _change: None
+        self.on_peer: Callable[[int, int], None] = lambda _client, _pid: None
+        self.on_gone: Callable[[int], None] = lambda _client: None
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
         self._listeners: dict[int, socket.socket] = {}
         self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -53,6 +57,7 @@ class Server:
         loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
         loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
         loop.add_after(self.carry_out)
+        desk.between = self.carry_out
 
     # ------------------------------------------------------------------ listening
 
@@ -95,7 +100,8 @@ class Server:
         client = self._last_client
         connection = Connection(client, accepted, self.loop, folder)
         self.connections[client] = connection
-        self.loop.watch(connection.descriptor, lambda _mask: self._ready(connection))
+        self.loop.watch(connection.descriptor, partial(self._ready, connection))
+        self.on_peer(client, connection.peer()[0])
         pidfd = connection.open_pidfd()
         if pidfd is not None:
             self.loop.watch(pidfd, lambda _mask: self._lost(connection))
@@ -103,7 +109,7 @@ class Server:
 
     # ------------------------------------------------------------------ events
 
-    def _ready(self, connection: Connection) -> None:
+    def _ready(self, connection: Connection, _mask: int) -> None:
         try:
             if not connection.drained:
                 connection.flush()
@@ -120,6 +126,7 @@ class Server:
     def _lost(self, connection: Connection) -> None:
         if self.connections.pop(connection.client, None) is not None:
             connection.close()
+            self.on_gone(connection.client)
             self.desk.gone(connection.client, self.loop.clock())
 
     # ------------------------------------------------------------------ orders
@@ -145,6 +152,7 @@ class Server:
             self._lost(connection)
 
     def _set_gate(self, order: SetGate) -> None:
+        self.on_gate(order.gpu, 1 if order.word else -1)
         memory = self.memories.get(order.container)
         if memory is not None:
             memory.set_word(order.gpu, order.word)
@@ -173,7 +181,11 @@ class Server:
             self._lost(connection)
 
     def _hang_up(self, order: Hangup) -> None:
-        connection = self.connections.get(order.client)
+        self.hang_up(order.client)
+
+    def hang_up(self, client: int) -> None:
+        """Close a connection once it has read what was written to it."""
+        connection = self.connections.get(client)
         if connection is None:
             return
         connection.closing = True

@@ -5,7 +5,7 @@ answered or gone, or when its grace has passed.  Plain values in, orders out.
 May import the model and the pure parts of this room only; never sockets, files, time or threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from contract.grammar import AllocationKind, Mode
 from contract.shared_memory import LEDGER_SLOTS
@@ -13,21 +13,32 @@ from schedulerd import memory
 from schedulerd.accounts import Share
 from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.grants import Grants
+from schedulerd.jamwatch import JamWatch
 from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
 from schedulerd.model import Container, FreeSlot, Gpu, Notice, Order, Rules, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
+_MOST_GROUPS = 64
+LeftBehind = Callable[[str], tuple[Seconds, int]]
+"""Of a GPU: until when a holder of an earlier daemon may be on it, and how many containers there may be."""
+
+
+def nobody_before(_uuid: str) -> tuple[Seconds, int]:
+    """There was no daemon before this one."""
+    return -FOREVER, 0
+
 
 class Turns:
     """Every GPU's holders and waiters."""
 
-    def __init__(self, rules: Rules, *, epoch: str, now: Seconds = 0.0, restarted: bool = False) -> None:
+    def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
         self.grants = Grants(rules, epoch=epoch)
         self.tenants: dict[str, Tenant] = {}
         self.members: dict[int, Tenant] = {}
-        self._closed_until = now + rules.announce + rules.grace if restarted else -FOREVER
+        self._left_behind = left_behind
         self._serial = 0
+        self.jams = JamWatch(self.grants)
 
     @property
     def rules(self) -> Rules:
@@ -43,7 +54,8 @@ class Turns:
         found = self.grants.gpus.get(uuid)
         if found is None:
             line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
-            found = Gpu(uuid=uuid, queue=line, closed_until=self._closed_until)
+            until, holders = self._left_behind(uuid)
+            found = Gpu(uuid=uuid, queue=line, closed_until=until, missing=holders)
             self.grants.gpus[uuid] = found
         return found
 
@@ -88,7 +100,9 @@ class Turns:
 
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
         for gpu in gpus:
-            gpu.closed_until = -FOREVER if alone else gpu.closed_until
+            gpu.missing -= 1
+            if alone or gpu.missing <= 0:
+                gpu.closed_until = -FOREVER
         wish = self._wish(tenant, gpus, now)
         turn = self.grants.begin(tenant, gpus, now, wish=wish)
         turn.beside = not alone
@@ -130,68 +144,77 @@ class Turns:
 
     # ------------------------------------------------------------------ wishes and answers
 
-    def want(self, process: int, uuids: Sequence[str], now: Seconds) -> None:
+    def want(self, process: int, uuids: tuple[str, ...], now: Seconds) -> None:
         """A process has work for GPUs of its container."""
         tenant = self.members[process]
-        named = self._own_gpus(tenant, uuids)
-        every = self._own_gpus(tenant, tenant.facts.gpus) if tenant.gang else named
-        for gpus in (every,) if tenant.gang else tuple((gpu,) for gpu in every):
+        for gpus in tenant.groups.get(uuids) or self._groups(tenant, uuids):
             self._want(process, tenant, gpus, now)
+
+    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[tuple[Gpu, ...], ...]:
+        """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
+        named = self._own_gpus(tenant, uuids)
+        groups = (self._own_gpus(tenant, tenant.facts.gpus),) if tenant.gang else tuple((gpu,) for gpu in named)
+        if len(tenant.groups) < _MOST_GROUPS:
+            tenant.groups[uuids] = groups
+        return groups
 
     def _want(self, process: int, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
         uuid = gpus[0].uuid
         turn, wish = tenant.turns.get(uuid), tenant.wishes.get(uuid)
-        if wish is not None:
+        if wish is not None and wish.gpus == gpus:
             wish.by.add(process)
-        elif turn is not None and turn.stage is Stage.RUNNING and len(turn.gpus) == len(gpus):
+        elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
             self.grants.tell_granted(turn, (process,))
         else:
-            wish = self._wish(tenant, gpus, now)
-            wish.by.add(process)
-            for gpu in gpus:
-                tenant.wishes[gpu.uuid] = wish
-                gpu.queue.add(wish)
-            self.grants.settle(gpus, now)
+            self._begin_to_wait({process}, tenant, gpus, now)
+
+    def _begin_to_wait(self, processes: set[int], tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
+        if tenant.wishes:
+            for old in {tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes}:
+                processes |= old.by  # wishes of a time when it was no gang yet
+                self.grants.drop(old)
+        wish = self._wish(tenant, gpus, now)
+        wish.by = processes
+        self.grants.wait(wish, now)
+        if tenant.turns:
+            self.jams.waits(tenant, now)
 
     def _wish(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> Wish:
         self._serial += 1
-        return Wish(
-            tenant=tenant,
-            gpus=gpus,
-            serial=self._serial,
-            since=now,
-            by=set(),
-            standings={gpu.uuid: self._standing(gpu, tenant, now) for gpu in gpus},
-            passes={gpu.uuid: gpu.grants for gpu in gpus},
-            together=len(gpus) > 1,
-        )
+        standings: dict[str, Standing] = {}
+        passes: dict[str, int] = {}
+        for gpu in gpus:
+            standings[gpu.uuid] = self._standing(gpu, tenant, now)
+            passes[gpu.uuid] = gpu.grants
+        return Wish(tenant, gpus, self._serial, now, set(), standings, passes, tuple(passes), len(gpus) > 1)
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         self._move_clock(gpu, now)
         share.virtual = max(share.virtual, gpu.clock)
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.burst)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
-        self.grants.accrue(gpu, now)
-        least = min((turn.tenant.shares[gpu.uuid].virtual for turn in gpu.holders), default=FOREVER)
         top = gpu.queue.top()
-        if top is not None:
-            least = min(least, top.standings[gpu.uuid].virtual)
-        if least != FOREVER:
-            gpu.clock = max(gpu.clock, least)
+        if top is not None and top.standings[gpu.uuid].virtual <= gpu.clock:
+            return
+        self.grants.accrue(gpu, now)
+        least = FOREVER if top is None else top.standings[gpu.uuid].virtual
+        for turn in gpu.holders:
+            least = min(least, turn.tenant.shares[gpu.uuid].virtual)
+        if gpu.clock < least < FOREVER:
+            gpu.clock = least
 
     def done(self, process: int, answer: Done, now: Seconds) -> None:
         """A process has nothing in flight on a turn's GPUs."""
-        tenant = self.members[process]
-        turn = next((one for one in tenant.turns.values() if one.name == answer.turn), None)
-        riding = None if turn is None else turn.riders.get(process)
-        if turn is None or riding is None:
+        turn = self.grants.turns.get(answer.turn)
+        if turn is None or process not in turn.riders:
             return
-        riding.difference_update(answer.gpus or riding.copy())
-        if riding:
-            return
+        if answer.gpus is not None:
+            turn.riders[process] = turn.riders[process].difference(answer.gpus)
+            if turn.riders[process]:
+                return
         del turn.riders[process]
         if not turn.riders:
             self._end(turn, now, idle=answer.reason != "yield")
@@ -264,6 +287,16 @@ class Turns:
                 if turn.deadline <= now:
                     self._revoke(turn, now)
         self.grants.wake(now)
+        if self.jams.alarm <= now:
+            self._look_for_jams(now)
+
+    def _look_for_jams(self, now: Seconds) -> None:
+        for ring in self.jams.look(list(self.tenants.values()), now):
+            for key, processes in self.jams.take_apart(ring, now).items():
+                tenant = self.tenants[key]
+                for process in processes:
+                    self.want(process, tenant.facts.gpus, now)
+            self.grants.settle([self.gpu(uuid) for one in ring for uuid in one.facts.gpus], now)
 
     def _revoke(self, turn: Turn, now: Seconds) -> None:
         tenant = turn.tenant
@@ -278,7 +311,7 @@ class Turns:
 
     def next_alarm(self) -> Seconds:
         """When `wake` has something to do."""
-        return self.grants.next_alarm()
+        return min(self.grants.soonest, self.jams.alarm)
 
     def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:

@@ -16,6 +16,7 @@ class Waiter(Protocol):
 
     serial: int
     aged: bool
+    together: bool
 
     @property
     def standings(self) -> Mapping[str, Standing]: ...
@@ -29,7 +30,7 @@ _SLACK = 64
 class WaitingLine(Generic[W]):
     """The wishes for one GPU."""
 
-    __slots__ = ("_heap", "_policy", "_uuid", "arrivals")
+    __slots__ = ("_heap", "_policy", "_uuid", "arrivals", "together")
 
     def __init__(self, uuid: str, policy: Policy) -> None:
         self._uuid = uuid
@@ -37,6 +38,8 @@ class WaitingLine(Generic[W]):
         self._heap: list[tuple[int, float, int, W]] = []
         self.arrivals: dict[int, W] = {}
         """Who waits, by serial: the oldest first."""
+        self.together = 0
+        """How many of them want several GPUs in one step."""
 
     def __len__(self) -> int:
         return len(self.arrivals)
@@ -44,11 +47,13 @@ class WaitingLine(Generic[W]):
     def add(self, wish: W) -> None:
         """A wish begins to wait."""
         self.arrivals[wish.serial] = wish
+        self.together += wish.together
         heappush(self._heap, self._entry(wish))
 
     def remove(self, wish: W) -> None:
         """A wish waits no longer; its entry dies where it is."""
-        self.arrivals.pop(wish.serial, None)
+        if self.arrivals.pop(wish.serial, None) is not None:
+            self.together -= wish.together
         if len(self._heap) > 2 * len(self.arrivals) + _SLACK:
             self.reorder(self._policy)
 

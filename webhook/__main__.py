@@ -70,6 +70,7 @@ def _certs_issue(arguments: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from webhook import offline_cli, settings
+    from webhook.certs import cli as rotation
 
     parser = argparse.ArgumentParser(prog="nvshare-webhook", description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -86,9 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     policies.add_argument("--docs", metavar="FILE", help="the page of refusals too, such as docs/refusals.md")
     policies.add_argument("--cases", default="tests/webhook/cases", metavar="FOLDER", help="examples for that page")
     certs = parser_of(commands, "certs", "certificates")
-    issue = _command(
-        certs.add_subparsers(required=True, metavar="ACTION"), "issue", _certs_issue, "make a CA and a leaf"
-    )
+    actions = certs.add_subparsers(required=True, metavar="ACTION")
+    rotation.add_commands(actions)
+    issue = _command(actions, "issue", _certs_issue, "make a CA and a leaf")
     issue.add_argument("--out", required=True, metavar="FOLDER", help="where ca.crt, tls.crt and tls.key go")
     issue.add_argument("--host", action="append", metavar="NAME", help="name or address to serve (may be repeated)")
     issue.add_argument("--days", type=int, default=365, help="how long they are valid (default: 365)")

@@ -7,12 +7,13 @@ home.  Ports are bound here first, so that one in use is said in a sentence.  Ma
 import errno
 import gc
 import logging
+import os
 import resource
 import socket
 import sys
 import time
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent.pywsgi import WSGIServer
@@ -29,8 +30,11 @@ from webhook.logs import DecisionLog
 from webhook.metrics import Metrics
 from webhook.namespaces import Namespaces, source_of
 from webhook.review import Answer
-from webhook.settings import Settings, describe
+from webhook.settings import CertificateFrom, Settings, describe
 from webhook.worker import Worker
+
+if TYPE_CHECKING:
+    from webhook.certs.serving import KeptPair
 
 _log = logging.getLogger(__name__)
 _BACKLOG = 2048
@@ -57,8 +61,8 @@ class Process:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.drain = DrainFlag()
-        self.tls = LiveTls.of(settings.cert, settings.key)
-        self.tls.require()
+        self._kept: KeptPair | None = None
+        self.tls = self._find_certificate(settings)
         self.listener = bind(settings.host, settings.port, "port")
         self.metrics_listener = bind(settings.host, settings.metrics_port, "metrics-port")
         self.metrics = Metrics()
@@ -72,6 +76,21 @@ class Process:
             why_unready=self._why_unready,
         )
 
+    def _find_certificate(self, settings: Settings) -> LiveTls:
+        """The pair in the files that are named; or, once there is one, that of the cluster's Secret."""
+        if settings.certificate_from is CertificateFrom.FILES:
+            tls = LiveTls.of(settings.cert, settings.key)
+            tls.require()
+            return tls
+        from webhook.certs import serving  # the client's import takes a second: only where it is needed
+        from webhook.certs.errors import CertificateError
+
+        try:
+            self._kept = serving.prepare(settings.kubeconfig)
+        except CertificateError as error:
+            raise StartError(str(error)) from error
+        return LiveTls.of(self._kept.certificate, self._kept.key)
+
     def _why_unready(self) -> str:
         if self.drain.is_up:
             return "going down"
@@ -83,11 +102,13 @@ class Process:
         """What runs beside the reviews: the namespace watch and the metrics' port."""
         self.metrics.watch("in_flight", "Reviews being answered", lambda: self.service.in_flight)
         self.metrics.watch(
-            "certificate_not_after_seconds", "When the served certificate ends, Unix time", self._not_after
+            "certificate_not_after_seconds", "Unix time at which the served certificate ends; 0: none", self._not_after
         )
         self.metrics.watch(
             "namespace_cache_age_seconds", "Since namespaces were known fresh", self.namespaces.age_seconds
         )
+        if self._kept is not None:
+            self._kept.start()
         self.namespaces.start()
         gc.collect()
         gc.freeze()
@@ -159,8 +180,9 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "keepalive": settings.idle_seconds,
             "graceful_timeout": settings.stop_seconds,
             "timeout": 60,
-            "certfile": settings.cert,
-            "keyfile": settings.key,
+            # the worker has its own context; gunicorn only learns here that it is TLS, and wants a file that exists
+            "certfile": settings.cert or os.devnull,
+            "keyfile": settings.key or os.devnull,
             "do_handshake_on_connect": True,  # the worker has done it, with a deadline
             "control_socket_disable": True,
             "worker_tmp_dir": "/dev/shm",

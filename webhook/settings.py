@@ -7,6 +7,7 @@ May import the room's errors.
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,20 @@ from webhook.logs import Format
 ENVIRONMENT_PREFIX = "NVSHARE_WEBHOOK_"
 
 
+class CertificateFrom(StrEnum):
+    """Where the serving certificate comes from."""
+
+    FILES = "files"
+    SECRET = "secret"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How this process serves."""
 
     cert: str
     key: str
+    certificate_from: CertificateFrom
     host: str
     port: int
     metrics_port: int
@@ -67,6 +76,9 @@ _SECONDS = _between(float, 0, 3600)
 OPTIONS: tuple[Option, ...] = (
     Option("cert", "", str, "file with the serving certificate (PEM); read again when it changes"),
     Option("key", "", str, "file with its private key (PEM)"),
+    Option(
+        "certificate_from", CertificateFrom.FILES, CertificateFrom, "files (--cert, --key), or secret: the cluster's"
+    ),
     Option("host", "0.0.0.0", str, "address to listen on, such as 0.0.0.0 or ::"),
     Option("port", names.WEBHOOK_PORT, _PORT, "port for the API server; 0 takes a free one and says which"),
     Option("metrics_port", names.METRICS_PORT, _PORT, "port for /metrics, without TLS; 0 takes a free one"),

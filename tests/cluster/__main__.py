@@ -59,6 +59,9 @@ def _tell_what_to_try(made: Cluster, *, with_image: bool) -> None:
     if with_image:
         print("  images in the node, with imagePullPolicy: Never")
         print("".join(f"    {target.value}\n" for target in Target))
+        print(
+            f"  kubectl apply -k {image.REPOSITORY}/manifests/overlays/simgpu   # the whole of it, on software GPUs\n"
+        )
     print(f"  logs: {plane.run.logs}\n  end:  make cluster-down")
 
 

@@ -6,7 +6,7 @@ May import `pins`, `build`, `processes`, `pki`, `runs`, `leftovers`, `errors`.
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from tests.cluster.runs import Run
 
 ADMIN = "guard-admin"
 _READY_SECONDS = 60.0
+_KUBECTL_SECONDS = 120.0
 
 
 def quiet(_: str) -> None:
@@ -97,14 +98,26 @@ class ControlPlane:
 
     def client(self, kubeconfig: Path | None = None) -> kubernetes.client.ApiClient:
         """The official Python client, as admin or as whom the kubeconfig names."""
-        return kubernetes.config.new_client_from_config(str(kubeconfig or self.kubeconfig))
+        connect: Callable[[str], kubernetes.client.ApiClient] = kubernetes.config.new_client_from_config
+        return connect(str(kubeconfig or self.kubeconfig))
+
+    @property
+    def core(self) -> Any:
+        """The core API as admin; untyped, since in its own types every field may be None."""
+        return kubernetes.client.CoreV1Api(self.client())
 
     def kubectl(
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, check: bool = True
     ) -> str:
         """What `kubectl` printed; an error carries its own words."""
         command = self.kubectl_command(*arguments, kubeconfig=kubeconfig)
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+        try:
+            done = subprocess.run(
+                command, input=stdin, capture_output=True, text=True, timeout=_KUBECTL_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            cause = f"kubectl {' '.join(arguments)} gave no answer within {_KUBECTL_SECONDS:g} s"
+            raise BrokenError(cause, "give the command a timeout of its own, to see what it waits for") from error
         if check and done.returncode:
             raise BrokenError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}", "see the answer above")
         return done.stdout if check else done.stdout + done.stderr
@@ -120,7 +133,7 @@ class ControlPlane:
         self, name: str, *, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
     ) -> str:
         """A namespace in which pods can be made at once: with the service account that a controller would have made."""
-        core = kubernetes.client.CoreV1Api(self.client())
+        core = self.core
         about = {"name": name, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
         core.create_namespace({"metadata": about})
         try:

@@ -6,7 +6,7 @@ CI=true that is a failure; what fails brings its logs and events with it.  May i
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -87,12 +87,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report: pytest.TestReport = yield  # type: ignore[misc]
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     if report.failed:
         for used in getattr(item, "funcargs", {}).values():
             report.sections += diagnosis.sections(used)
-    return report  # type: ignore[return-value]
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -23,7 +23,7 @@ _KEPT = 3
 
 
 class Target(Enum):
-    """A target of the Dockerfile, and the image's name."""
+    """A target of the Dockerfile, and the image's name: manifests may leave out what stands before the last slash."""
 
     RUN = "nvshare.local/nvshare-guard:dev"
     """The four commands and the hook."""
@@ -136,7 +136,9 @@ def _package_index() -> Iterator[str]:
         yield from ("--build-arg", f"PIP_INDEX_URL={index}")
 
 
-_VARIANT = "apt"  # what Debian cannot do without, and apt
+# What Debian cannot do without, and apt.  /usr is merged from the start: the package that would merge it later needs
+# the whole of Perl, a third of the system.
+_VARIANT = ("--variant=apt", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=usr-is-merged")
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/groff/*")
 
 
@@ -149,8 +151,7 @@ def base_system(say: Say) -> Path:
 def _bootstrap(folder: Path, say: Say) -> None:
     say(f"making a minimal Debian {pins.DEBIAN_SUITE} with mmdebstrap, once")
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
-    options += ["--aptopt=APT::Install-Recommends false", f"--variant={_VARIANT}"]
     try:
-        run_command("mmdebstrap", *options, pins.DEBIAN_SUITE, str(folder / "base.tar"))
+        run_command("mmdebstrap", *_VARIANT, *options, pins.DEBIAN_SUITE, str(folder / "base.tar"))
     except BrokenError as error:
         raise MissingError(error.cause, "see that Debian's mirror can be reached: apt-get update") from error

@@ -25,13 +25,15 @@ def remove_abandoned(*, say: Say) -> list[str]:
         for run in abandoned:
             say(f"removing what run {run.name} left behind (its owner {run.owner.pid} is gone)")
             remove(run)
+        for folder in runs.never_begun():
+            shutil.rmtree(folder, ignore_errors=True)
     return [run.name for run in abandoned]
 
 
 def remove(run: Run) -> None:
     _end_processes(run)
     if os.geteuid() == 0:  # only root can have made these
-        network.remove_bridge(run)
+        network.remove_links(run)
         cgroups.remove(run)
     shutil.rmtree(run.folder, ignore_errors=True)
 

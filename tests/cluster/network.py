@@ -41,6 +41,10 @@ class Addresses:
         return f"{self._prefix}.{16 + number}.0/24"
 
     @property
+    def all(self) -> str:
+        return f"{self._prefix}.0.0/16"
+
+    @property
     def all_pods(self) -> str:
         return f"{self._prefix}.0.0/17"
 
@@ -86,9 +90,11 @@ def routed_subnets(table: str) -> set[int]:
     return {address[1] - FIRST_SUBNET for address in destinations if address[0] == 10}
 
 
-def remove_bridge(run: Run) -> None:
-    if succeeds("ip", "link", "show", bridge_name(run)):
-        run_command("ip", "link", "delete", bridge_name(run))
+def remove_links(run: Run) -> None:
+    """The bridge, and the cables' ends on it: a dead node's network namespace may take a while to let go of its own."""
+    for link in Path("/sys/class/net").glob(f"{bridge_name(run)}*"):
+        if not succeeds("ip", "link", "delete", link.name) and link.exists():
+            raise BrokenError(f"the link {link.name} cannot be removed", f"ip link delete {link.name}")
 
 
 def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, nodes: int) -> None:
@@ -100,7 +106,10 @@ def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, 
     run_command(*inside, "ip", "link", "set", "lo", "up")
     run_command(*inside, "ip", "address", "add", f"{addresses.node(number)}/24", "dev", "eth0")
     run_command(*inside, "ip", "link", "set", "eth0", "up")
-    run_command(*inside, "ip", "route", "add", "default", "via", addresses.machine)
+    # services need a route before kube-proxy's rules are asked; the world is not there, and says so at once:
+    # an image's wrong name is an error then, and not a minute of waiting for a name server
+    run_command(*inside, "ip", "route", "add", addresses.all, "via", addresses.machine)
+    run_command(*inside, "ip", "route", "add", "unreachable", "default")
     run_command(*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1")
     for other in range(nodes):
         if other != number:

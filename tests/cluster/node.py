@@ -12,7 +12,7 @@ from typing import Any
 
 import kubernetes.client
 
-from tests.cluster import cgroups, debian, leftovers, network, pins, runs
+from tests.cluster import cgroups, debian, diagnosis, leftovers, network, pins, runs
 from tests.cluster.cache import Say
 from tests.cluster.containerd import Containerd
 from tests.cluster.control_plane import ControlPlane, Options, quiet
@@ -71,7 +71,7 @@ class Node:
         return self.sandbox.path(inside)
 
     def is_ready(self) -> bool:
-        core = kubernetes.client.CoreV1Api(self.plane.client())
+        core = self.plane.core
         try:
             conditions = core.read_node(self.name).status.conditions or ()
         except kubernetes.client.ApiException:
@@ -101,7 +101,7 @@ def register_node(
     plane: ControlPlane, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str] | None = None
 ) -> None:
     """A Ready node without a kubelet.  (With the controllers running its lease would be missed after 50 s.)"""
-    core = kubernetes.client.CoreV1Api(plane.client())
+    core = plane.core
     about = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
     core.create_node({"metadata": about})
     resources = {"cpu": "64", "memory": "256Gi", "pods": "110", **capacity}
@@ -140,7 +140,14 @@ def cluster(shape: Shape | None = None, *, say: Say = quiet) -> Iterator[Cluster
     check_machine(say=say)
     leftovers.remove_abandoned(say=say)
     run = runs.begin()
+    made = None
     try:
-        yield start_cluster(run, shape or Shape(), say=say)
+        made = start_cluster(run, shape or Shape(), say=say)
+        yield made
+    except Exception as error:
+        # asked while there is still somebody to ask
+        for title, text in diagnosis.sections(made):
+            error.add_note(f"{title}\n{text}")
+        raise
     finally:
         leftovers.remove(run)

@@ -29,6 +29,8 @@ def main() -> None:
         Path(outside).mkdir(parents=True, exist_ok=True)
         Path(inside).mkdir(parents=True, exist_ok=True)
         _mount("--bind", outside, inside)
+    for folder in wanted["in_memory"]:
+        _mount("-t", "tmpfs", "guard", folder)
     _mount("-t", "proc", "proc", "/proc")
     # containers' orphans come to us; ignoring SIGCHLD has the kernel bury them
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

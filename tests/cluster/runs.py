@@ -8,9 +8,12 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+_UNFINISHED = ".new-"
 
 
 def root() -> Path:
@@ -74,13 +77,20 @@ def _write(folder: Path, owner: Owner) -> None:
 
 def begin() -> Run:
     """A new run, owned by this process."""
-    folder = root() / secrets.token_hex(3)
-    folder.mkdir(mode=0o755)
-    _write(folder, Owner.of(os.getpid()))
-    return Run(folder)
+    name = secrets.token_hex(3)
+    unfinished = root() / f"{_UNFINISHED}{name}"
+    unfinished.mkdir(mode=0o755)
+    _write(unfinished, Owner.of(os.getpid()))
+    return Run(unfinished.rename(root() / name))
 
 
 def known() -> Iterator[Run]:
     """Every run on this machine that still has its folder."""
-    for record in sorted(root().glob("*/owner.json")):
+    for record in sorted(root().glob("[0-9a-f]*/owner.json")):
         yield Run(record.parent)
+
+
+def never_begun() -> Iterator[Path]:
+    """Folders of runs that were killed before they had an owner."""
+    a_minute_ago = time.time() - 60
+    yield from (path for path in root().glob(f"{_UNFINISHED}*") if path.stat().st_mtime < a_minute_ago)

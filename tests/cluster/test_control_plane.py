@@ -21,7 +21,7 @@ def test_it_is_the_pinned_kubernetes(api_server: ControlPlane) -> None:
 
 
 def test_a_pod_can_be_created_in_a_fresh_namespace(api_server: ControlPlane, namespace: str) -> None:
-    core = kubernetes.client.CoreV1Api(api_server.client())
+    core = api_server.core
     core.create_namespaced_pod(namespace, POD)
 
     assert core.read_namespaced_pod("plain", namespace).spec.service_account_name == "default"
@@ -43,7 +43,7 @@ def test_every_request_is_in_the_audit_log(api_server: ControlPlane, namespace: 
 def test_two_run_side_by_side_with_their_own_options(api_server: ControlPlane) -> None:
     always_pull = Options(enable_admission=("AlwaysPullImages",), runtime_config=("resource.k8s.io/v1beta2=true",))
     with control_plane(always_pull) as other:
-        core = kubernetes.client.CoreV1Api(other.client())
+        core = other.core
         pod = core.create_namespaced_pod(other.create_namespace("any"), POD)
 
         assert pod.spec.containers[0].image_pull_policy == "Always"

@@ -37,9 +37,14 @@ def own_machine(tmp_path: Path) -> Iterator[Mapping[str, str]]:
         check_machine(say=print)
     except MissingError as error:
         unavailable(error)
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(cache.root().parent)}
+    environment = environment_apart(str(tmp_path))
     yield environment
     subprocess.run(cli("down"), env=environment, cwd=REPOSITORY, check=False)
+
+
+def environment_apart(folder: str) -> dict[str, str]:
+    """Runs of their own, the same cache."""
+    return {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": str(cache.root().parent)}
 
 
 def cli(*words: str) -> list[str]:

@@ -5,7 +5,6 @@ import subprocess
 import threading
 from collections.abc import Iterator
 
-import kubernetes.client
 import pytest
 import urllib3
 import yaml
@@ -48,7 +47,7 @@ def web(node: Node, namespace: str) -> Iterator[str]:
 
 
 def test_it_is_a_ready_node_of_the_pinned_versions(node: Node) -> None:
-    about = kubernetes.client.CoreV1Api(node.plane.client()).read_node(node.name).status.node_info
+    about = node.plane.core.read_node(node.name).status.node_info
 
     assert about.kubelet_version == f"v{pins.KUBERNETES}"
     assert about.container_runtime_version == f"containerd://{pins.CONTAINERD}"
@@ -67,9 +66,10 @@ def test_logs_and_exec_reach_a_running_pod(node: Node, web: str) -> None:
 
 
 def test_a_service_is_reached_from_a_pod_and_from_the_api_servers_side(node: Node, web: str) -> None:
-    core = kubernetes.client.CoreV1Api(node.plane.client())
+    core = node.plane.core
     address = core.read_namespaced_service("web", web).spec.cluster_ip
-    from_pod = ("exec", "-n", web, "web", "--", "wget", "-qO-", f"http://{address}/")
+    from_pod = ("exec", "-n", web, "web", "--", "timeout", "2", "wget", "-qO-", f"http://{address}/")
+    # a first try may go out before kube-proxy has written the service's rules
     wait_until(lambda: "hello" in node.plane.kubectl(*from_pod, check=False), what="the service answers", seconds=20)
 
     # webhooks whose clientConfig names a service are called this way
@@ -102,7 +102,7 @@ def test_a_pod_has_its_service_account_and_the_api_servers_address(node: Node, w
 
 
 def test_pods_outlive_a_restart_of_the_kubelet(node: Node, web: str) -> None:
-    core = kubernetes.client.CoreV1Api(node.plane.client())
+    core = node.plane.core
     before = core.read_namespaced_pod("web", web).status.container_statuses[0].container_id
     node.kubelet.process.restart()
     # what shows that the new kubelet works is that it serves: exec goes through it

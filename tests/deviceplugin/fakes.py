@@ -5,13 +5,16 @@ Owns no behaviour of ours.  May import `deviceplugin`.
 
 import queue
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import TypeVar
 
-from contract.reasons import Refusal
-from deviceplugin.allocation import Allocation
 from deviceplugin.errors import GpuGone, NvmlUnavailable
+from deviceplugin.happenings import Happening
 from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
 from deviceplugin.nvml import Xid
+from deviceplugin.serve import Plugin
+
+T = TypeVar("T")
 
 
 def make_gpu(number: int, **other: object) -> Gpu:
@@ -36,10 +39,12 @@ class FakeLibrary:
     def __init__(self, *gpus: Gpu) -> None:
         self.gpus = {gpu.uuid: gpu for gpu in gpus}
         self.answers = True
+        self.was_refused = threading.Event()
         self._xids: queue.Queue[Xid] = queue.Queue()
 
     def rescan(self) -> list[Gpu]:
         if not self.answers:
+            self.was_refused.set()
             raise NvmlUnavailable("NVML does not answer")
         return list(self.gpus.values())
 
@@ -60,45 +65,32 @@ class FakeLibrary:
         pass
 
 
-@dataclass
-class MemoryRecorder:
-    """Remembers every call, and lets a test wait for one."""
+class Happenings:
+    """Remembers what a plugin told, and lets a test wait for it."""
 
-    calls: list[tuple[object, ...]] = field(default_factory=list)
-    _news: threading.Condition = field(default_factory=threading.Condition)
+    def __init__(self) -> None:
+        self.all: list[Happening] = []
+        self._news = threading.Condition()
 
-    def _note(self, *call: object) -> None:
+    def listen_to(self, plugin: Plugin) -> None:
+        """Beside whoever else is told; before the plugin runs."""
+        tell = plugin.tell
+
+        def told(happening: Happening) -> None:
+            tell(happening)
+            with self._news:
+                self.all.append(happening)
+                self._news.notify_all()
+
+        plugin.tell = told  # type: ignore[method-assign]
+        plugin.watch._tell = told
+
+    def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
+        """The so many-th of its kind that is the one."""
+
+        def found() -> list[T]:
+            return [each for each in self.all if isinstance(each, kind) and is_it(each)]
+
         with self._news:
-            self.calls.append(call)
-            self._news.notify_all()
-
-    def wait_for(self, *call: object, seconds: float = 10.0) -> None:
-        """Returns as soon as such a call was made; its first words are enough."""
-        with self._news:
-            assert self._news.wait_for(lambda: any(seen[: len(call)] == call for seen in self.calls), seconds), (
-                f"{call} was not recorded, but {self.calls}"
-            )
-
-    def allocated(self, allocation: Allocation) -> None:
-        self._note("allocated", allocation.device_ids)
-
-    def refused(self, refusal: Refusal) -> None:
-        self._note("refused", str(refusal.code))
-
-    def took(self, call: str, seconds: float) -> None:
-        """Not of interest."""
-
-    def registered(self, cause: str) -> None:
-        self._note("registered", cause)
-
-    def lost(self, cause: str) -> None:
-        self._note("lost", cause)
-
-    def gpu_refused(self, uuid: str, refusal: Refusal) -> None:
-        self._note("gpu_refused", uuid, str(refusal.code))
-
-    def gpu_unhealthy(self, uuid: str, why: str) -> None:
-        self._note("gpu_unhealthy", uuid, why)
-
-    def gpu_recovered(self, uuid: str) -> None:
-        self._note("gpu_recovered", uuid)
+            assert self._news.wait_for(lambda: len(found()) >= count, 15), f"no {kind.__name__} among {self.all}"
+            return found()[count - 1]

@@ -6,6 +6,7 @@ dials from within Register, asks for options, then listens to the list.  May imp
 
 import contextlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ class Kubelet:
         self.hang: threading.Event | None = None
         """When set to an event, Register waits for it before it dials."""
         self.refusal: str | None = None
+        self.on_register: Callable[[messages.RegisterRequest], None] = lambda _: None
+        self.on_stream_end: Callable[[], object] = lambda: None
         self._lists: list[dict[str, bool]] = []
         self._news = threading.Condition()
         self._channel: grpc.Channel | None = None
@@ -41,6 +44,10 @@ class Kubelet:
         for path in self.folder.iterdir():
             if path.is_socket():
                 path.unlink()
+        return self.start_beside()
+
+    def start_beside(self) -> "Kubelet":
+        """Starts without clearing the folder."""
         self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
         self._server.add_generic_rpc_handlers((serve_calls(REGISTRATION, {"Register": self._register}),))
         self._server.add_insecure_port(f"unix:{self.socket}")
@@ -66,7 +73,10 @@ class Kubelet:
             self._channel = None
 
     def _register(self, request: messages.RegisterRequest, context: grpc.ServicerContext) -> messages.Empty:
-        self.registrations.append(request)
+        with self._news:
+            self.registrations.append(request)
+            self._news.notify_all()
+        self.on_register(request)
         if self.hang is not None:
             self.hang.wait(30)
         if self.refusal is not None:
@@ -90,6 +100,7 @@ class Kubelet:
                 with self._news:
                     self._lists.append({device.ID: device.health == HEALTHY for device in response.devices})
                     self._news.notify_all()
+        self.on_stream_end()
 
     def call(self, method: str, request: Any, answer: Any) -> Any:
         """One call of the plugin."""
@@ -101,6 +112,11 @@ class Kubelet:
         with self._news:
             assert self._news.wait_for(lambda: any(map(wanted, self._lists[after:])), seconds), self._lists[after:]
             return next(filter(wanted, self._lists[after:]))
+
+    def wait_for_registrations(self, count: int) -> None:
+        """Until so many have come."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.registrations) >= count, 15), self.registrations
 
     @property
     def lists(self) -> int:

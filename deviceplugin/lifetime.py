@@ -1,0 +1,98 @@
+"""How long an allocation's folder stays, and which slots are free: read off the kubelet's books.
+
+Owns the rule.  The kubelet's checkpoint knows every container's slots, those of init containers too; where it cannot be
+read, pod-resources decides, and a folder stays as long as any of its slots is in use, for an init container's slots are
+used again by those after it.  Pure, the clock is an argument.  May import the allocation, the board's view.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deviceplugin.allocation import Allocation
+from deviceplugin.checkpoint import IdSet
+from deviceplugin.view import View
+
+CAUTION = 10
+"""How many times longer a folder stays when the checkpoint cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Assignment:
+    """The slots of one running container, as pod-resources tells them."""
+
+    namespace: str
+    pod: str
+    container: str
+    device_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the kubelet says at one moment."""
+
+    assignments: tuple[Assignment, ...] = ()
+    kept: frozenset[IdSet] | None = None
+    """Of the checkpoint; None where it cannot be read."""
+
+    def used(self) -> frozenset[str]:
+        """Every device id in use."""
+        return frozenset(device_id for each in self.assignments for device_id in each.device_ids)
+
+
+def is_in_use(allocation: Allocation, books: Books) -> bool:
+    """May a container of this allocation run, now or later?"""
+    if books.kept is None:
+        return not books.used().isdisjoint(allocation.device_ids)
+    return _is_shown(allocation, books) or frozenset(allocation.device_ids) in books.kept
+
+
+def _is_shown(allocation: Allocation, books: Books) -> bool:
+    return any(frozenset(each.device_ids) == frozenset(allocation.device_ids) for each in books.assignments)
+
+
+def is_kept_by_checkpoint_alone(allocations: Iterable[Allocation], books: Books) -> bool:
+    """Does a folder stay only for the checkpoint's sake?  The kubelet strikes an entry out when it next writes it."""
+    return any(is_in_use(each, books) and not _is_shown(each, books) for each in allocations)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Since when an allocation was not in use; one that is allocated again begins anew."""
+
+    allocation: Allocation
+    since: float
+
+
+def release(
+    allocations: Iterable[Allocation],
+    books: Books,
+    waiting: Mapping[str, Waiting],
+    *,
+    now: float,
+    seconds: float,
+) -> tuple[list[Allocation], dict[str, Waiting]]:
+    """The allocations to take away now, and those that wait for it."""
+    patience = seconds if books.kept is not None else seconds * CAUTION
+    gone: list[Allocation] = []
+    still: dict[str, Waiting] = {}
+    for allocation in allocations:
+        if is_in_use(allocation, books):
+            continue
+        before = waiting.get(allocation.key)
+        since = before.since if before is not None and before.allocation == allocation else now
+        if now - since >= patience:
+            gone.append(allocation)
+        else:
+            still[allocation.key] = Waiting(allocation, since)
+    return gone, still
+
+
+def free_slots(view: View, books: Books) -> dict[str, int]:
+    """How many slots each shared GPU has to give: none while it is unhealthy."""
+    slot_of = view.inventory.slot_of
+    used = Counter(slot_of[device_id].uuid for device_id in books.used() if device_id in slot_of)
+    return {
+        shared.gpu.uuid: 0 if shared.gpu.uuid in view.unhealthy else shared.slots - used[shared.gpu.uuid]
+        for shared in view.inventory.shared
+    }

@@ -1,0 +1,137 @@
+"""Metrics in Prometheus' form: what is shared and by whom just now, and what the calls did.
+
+Owns names and labels.  What is true now is read when it is asked for, so that no label outlives its pod; what happened
+is counted.  One registry a plugin, none of the process.  May import `contract`, the board, `lifetime`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, make_wsgi_app
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from deviceplugin.board import Board
+from deviceplugin.errors import REFUSALS
+from deviceplugin.happenings import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
+from deviceplugin.lifetime import Books, free_slots
+
+log = logging.getLogger(__name__)
+_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
+_CALLS = ("GetPreferredAllocation", "Allocate", "PreStartContainer")
+_PREFIX = "nvshare_device_plugin"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCollector(Collector):
+    """What is true at the moment of the question."""
+
+    board: Board
+    books: Callable[[], Books | None]
+    load_is_fresh: Callable[[], bool]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield from self._gpus()
+        books = self.books()
+        if books is not None:
+            yield from self._pods(books)
+        fresh = GaugeMetricFamily(f"{_PREFIX}_load_fresh", "1 while the scheduler tells load.")
+        fresh.add_metric([], float(self.load_is_fresh()))
+        yield fresh
+
+    def _gpus(self) -> Iterator[GaugeMetricFamily]:
+        view = self.board.view
+        slots = GaugeMetricFamily(f"{_PREFIX}_slots", "Slots of a shared GPU.", labels=["uuid", "model"])
+        healthy = GaugeMetricFamily(f"{_PREFIX}_gpu_healthy", "1 while a GPU is given out.", labels=["uuid"])
+        refused = GaugeMetricFamily(f"{_PREFIX}_gpu_refused", "1: a GPU is not shared.", labels=["uuid", "reason"])
+        for shared in view.inventory.shared:
+            slots.add_metric([shared.gpu.uuid, shared.gpu.model], shared.slots)
+            healthy.add_metric([shared.gpu.uuid], float(shared.gpu.uuid not in view.unhealthy))
+        for uuid, refusal in view.inventory.refused.items():
+            refused.add_metric([uuid, refusal.code], 1.0)
+        yield from (slots, healthy, refused)
+
+    def _pods(self, books: Books) -> Iterator[GaugeMetricFamily]:
+        view = self.board.view
+        free = GaugeMetricFamily(f"{_PREFIX}_free_slots", "Slots that nobody has.", labels=["uuid"])
+        for uuid, slots in free_slots(view, books).items():
+            free.add_metric([uuid], slots)
+        labels = ["namespace", "pod", "container", "uuid"]
+        assigned = GaugeMetricFamily(f"{_PREFIX}_assignment", "1: a container has a slot of the GPU.", labels=labels)
+        for each in books.assignments:
+            for device_id in each.device_ids:
+                slot = view.inventory.slot_of.get(device_id)
+                uuid = slot.uuid if slot else device_id
+                assigned.add_metric([each.namespace, each.pod, each.container, uuid], 1.0)
+        yield from (free, assigned)
+
+
+class Counts:
+    """Counts what happens."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, told: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", told, labels, registry=registry)
+
+        self._allocations = counter("allocations", "Containers that were given slots.", "vgpus")
+        self._refusals = counter("refusals", "Calls refused, by reason.", "reason")
+        self._registrations = counter("registrations", "Registrations with the kubelet, by cause.", "cause")
+        self._troubles = counter("gpu_troubles", "Times that a GPU became unhealthy.", "uuid")
+        self._seconds = Histogram(
+            f"{_PREFIX}_call_seconds", "How long a call took.", ["call"], buckets=_BUCKETS, registry=registry
+        )
+        for code in REFUSALS:  # from the start at 0: a rate over a series that appears with 1 misses the first
+            self._refusals.labels(code)
+        for call in _CALLS:
+            self._seconds.labels(call)
+        self._counters: dict[type, Callable[[Any], None]] = {
+            Allocated: lambda it: self._allocations.labels(str(len(it.allocation.device_ids))).inc(),
+            CallRefused: lambda it: self._refusals.labels(it.refusal.code).inc(),
+            CallTook: lambda it: self._seconds.labels(it.call).observe(it.seconds),
+            Registered: lambda it: self._registrations.labels(it.cause).inc(),
+            GpuUnhealthy: lambda it: self._troubles.labels(it.uuid).inc(),
+        }
+
+    def count(self, happening: Happening) -> None:
+        """One more of its kind."""
+        counter = self._counters.get(type(happening))
+        if counter is not None:
+            counter(happening)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Binds without asking DNS for this machine's name: on a node without DNS that takes ten seconds."""
+
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
+        self.setup_environ()
+
+
+class _Quiet(WSGIRequestHandler):
+    """Logs no line a scrape."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+def serve_metrics(port: int, registry: CollectorRegistry) -> Callable[[], None]:
+    """Serves /metrics on every address; gives back how to end it."""
+    server = make_server("", port, make_wsgi_app(registry), server_class=_Server, handler_class=_Quiet)
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    log.info("metrics on port %d", server.server_port)
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=2)
+
+    return end

@@ -1,0 +1,62 @@
+"""What is said of the node on its Node object: labels and one annotation.
+
+Owns their values, and one rule: where a container was refused because too few GPUs had room, `gpu.count` says how many
+have room until enough of them do.  The webhook's affinity compares that label with the number asked for, hence the next
+pod waits in the scheduler instead of failing here.  Pure.  May import `contract` and the board's view.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from contract import names
+from deviceplugin.inventory import Gpu
+from deviceplugin.view import View
+
+_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
+_LONGEST = 63
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWords:
+    """What the Node should say."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+def describe_node(view: View, free: Mapping[str, int], *, refused_size: int = 0) -> NodeWords:
+    """The words for what is shared now; `refused_size` is what was asked of too few GPUs, or 0."""
+    gpus = [shared.gpu for shared in view.inventory.shared]
+    healthy = [gpu for gpu in gpus if gpu.uuid not in view.unhealthy]
+    with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
+    count = with_room if with_room < refused_size else len(healthy)
+    return NodeWords(
+        labels={names.NODE_COUNT: str(count), **_describe(gpus)},
+        annotations={names.NODE_FREE_SLOTS: json.dumps(dict(sorted(free.items())), separators=(",", ":"))},
+    )
+
+
+def _describe(gpus: list[Gpu]) -> dict[str, str]:
+    """Of several kinds the least, so that a pod that selects by it fits every GPU here."""
+    if not gpus:
+        return {}
+    models = {gpu.model for gpu in gpus}
+    computes = [gpu.compute for gpu in gpus if gpu.compute]
+    words = {names.NODE_MODEL: label_value(models.pop() if len(models) == 1 else "mixed")}
+    words[names.NODE_MEMORY] = str(min(gpu.memory_bytes for gpu in gpus) // _MEBIBYTE)
+    if computes:
+        words[names.NODE_COMPUTE] = min(computes, key=lambda text: [int(part) for part in text.split(".")])
+    return words
+
+
+def label_value(text: str) -> str:
+    """The text as a label may have it."""
+    return _NOT_IN_LABELS.sub("-", text)[:_LONGEST].strip("-_.")
+
+
+def enough_room(view: View, free: Mapping[str, int], size: int) -> bool:
+    """Have that many healthy GPUs a free slot?"""
+    return sum(1 for uuid, slots in free.items() if slots > 0 and uuid not in view.unhealthy) >= size

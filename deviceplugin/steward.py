@@ -1,0 +1,220 @@
+"""Keeps the node in order beside the kubelet's calls: folders that are not needed any more, what the Node says, events.
+
+Owns one thread.  It reads the kubelet's books, asks the cores what follows, and carries it out; the calls of the
+kubelet never wait for it.  May import the room's cores, `node_files`, `pod_resources`, `cluster`.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+
+from deviceplugin import lifetime, reports
+from deviceplugin.allocation import allocate
+from deviceplugin.board import Board
+from deviceplugin.checkpoint import parse_checkpoint
+from deviceplugin.cluster import Cluster, ClusterUnavailable
+from deviceplugin.errors import NodeNotReady, Refused
+from deviceplugin.lifetime import Assignment, Books, Waiting
+from deviceplugin.node_files import NodeFiles
+from deviceplugin.node_words import describe_node, enough_room
+from deviceplugin.reports import Event
+from deviceplugin.settings import Times
+
+log = logging.getLogger(__name__)
+_FOREIGN_SECONDS = 30.0
+_FLOOD_SECONDS = 0.1
+"""News that comes within so short a time is one look."""
+
+
+class KubeletBooks(Protocol):
+    """What pod-resources tells; each call raises `grpc.RpcError`."""
+
+    def assignments(self) -> tuple[Assignment, ...]: ...
+
+    def foreign(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StewardParts:
+    """What the steward works with."""
+
+    board: Board
+    files: NodeFiles
+    books: KubeletBooks
+    checkpoint: Path
+    resource: str
+    times: Times
+    tell_foreign: Callable[[Mapping[str, str]], None]
+    cluster: Cluster | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
+class Steward:
+    """Looks at the books every few seconds, and at once after an allocation or a refusal."""
+
+    def __init__(self, parts: StewardParts) -> None:
+        self._parts = parts
+        self._news = threading.Event()
+        self._urgent = threading.Event()
+        self._events = reports.EventQueue()
+        self._events_lock = threading.Lock()
+        self._words = reports.WordsReport()
+        self._waiting: Mapping[str, Waiting] = {}
+        self._is_repaired = False
+        self._refused_size = 0
+        self._next_foreign = self._next_announcement = 0.0
+        self.books: Books | None = None
+        """The newest, for metrics; None until the kubelet answered."""
+
+    def hurry(self) -> None:
+        """Something was allocated."""
+        self._news.set()
+
+    def end(self) -> None:
+        """Wakes `run`, so that it sees that it is over."""
+        self._urgent.set()
+        self._news.set()
+
+    def repair_again(self) -> None:
+        """What the allocations need has changed."""
+        self._is_repaired = False
+        self._news.set()
+
+    def note_refused_size(self, size: int) -> None:
+        """A container asked for so many GPUs when fewer had room: the next one may come in a few hundredths."""
+        self._refused_size = max(self._refused_size, size)
+        self._urgent.set()
+        self._news.set()
+
+    def add_event(self, event: Event) -> None:
+        """Tells it when its turn comes; without a cluster nobody hears it."""
+        if self._parts.cluster is not None:
+            with self._events_lock:
+                self._events.add(event)
+            self._news.set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`; a look that fails is tried again at the next."""
+        while not stop.is_set():
+            self._news.clear()
+            try:
+                self._look_once()
+            except (OSError, NodeNotReady) as error:
+                log.warning("the node's files cannot be kept in order: %s", error)
+            self._tell_events()
+            self._news.wait(self._parts.times.report)
+            self._urgent.wait(_FLOOD_SECONDS)
+
+    def _look_once(self) -> None:
+        if self._urgent.is_set() and self.books is not None:
+            self._urgent.clear()
+            self._tell_words(self.books)  # the books of a moment ago are true enough, and at hand
+        books = self._read_books()
+        if books is None:
+            return
+        if not self._is_repaired:
+            self.repair(books)
+            self._is_repaired = True
+        self.look(books)
+
+    def _read_books(self) -> Books | None:
+        try:
+            assignments = self._parts.books.assignments()
+            self._ask_for_others()
+        except grpc.RpcError as error:
+            log.debug("pod-resources does not answer: %s", error)
+            return None
+        self.books = Books(assignments, self._read_checkpoint())
+        return self.books
+
+    def _read_checkpoint(self) -> frozenset[frozenset[str]] | None:
+        try:
+            text = self._parts.checkpoint.read_text()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return parse_checkpoint(text, self._parts.resource)
+
+    def look_for_others(self) -> None:
+        """Before the first slot is told: which GPUs another plugin gives out.  One that is away is asked later."""
+        with contextlib.suppress(grpc.RpcError):
+            self._ask_for_others()
+
+    def _ask_for_others(self) -> None:
+        now = self._parts.clock()
+        if now >= self._next_foreign:
+            self._parts.tell_foreign(self._parts.books.foreign())
+            self._next_foreign = now + _FOREIGN_SECONDS
+
+    def repair(self, books: Books) -> None:
+        """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
+        self._parts.files.prepare()
+        files, inventory = self._parts.files, self._parts.board.view.inventory
+        wanted = {allocation.key: allocation for allocation in files.read_all()}
+        for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
+            try:
+                allocation = allocate(sorted(ids), inventory, most=0, now=time.time())
+            except Refused:
+                continue  # slots of a GPU that is not shared any more
+            wanted.setdefault(allocation.key, allocation)
+        for allocation in wanted.values():
+            if not files.is_whole(allocation):
+                log.info("allocation %s was not whole on the node: made anew", allocation.key)
+                files.write(allocation)
+        for key in files.broken_keys():
+            files.remove_broken(key)
+
+    def look(self, books: Books) -> None:
+        """Does what follows from the books."""
+        self._release(books)
+        self._tell_words(books)
+
+    def _release(self, books: Books) -> None:
+        parts, now = self._parts, self._parts.clock()
+        allocations = parts.files.read_all()
+        gone, self._waiting = lifetime.release(allocations, books, self._waiting, now=now, seconds=parts.times.release)
+        for allocation in gone:
+            if parts.files.remove(allocation):
+                log.info("allocation %s is over: its folder is gone", allocation.key)
+        parts.files.remove_strays({allocation.key for allocation in allocations})
+        if lifetime.is_kept_by_checkpoint_alone(allocations, books) and now >= self._next_announcement:
+            self._next_announcement = now + parts.times.release
+            parts.board.announce_again()
+
+    def _tell_words(self, books: Books) -> None:
+        parts, now = self._parts, self._parts.clock()
+        view = parts.board.view
+        free = lifetime.free_slots(view, books)
+        if self._refused_size and enough_room(view, free, self._refused_size):
+            self._refused_size = 0
+        words = describe_node(view, free, refused_size=self._refused_size)
+        is_urgent = self._words.told is None or words.labels != self._words.told.labels
+        if parts.cluster is None or not reports.words_to_tell(self._words, words, now=now, urgent=is_urgent):
+            return
+        try:
+            parts.cluster.patch_node(words.labels, words.annotations)
+        except ClusterUnavailable as error:
+            log.warning("%s", error)
+            self._words = reports.words_failed(self._words, now=now, seconds=parts.times.report)
+        else:
+            self._words = reports.words_told(words, now=now, seconds=parts.times.report)
+
+    def _tell_events(self) -> None:
+        with self._events_lock:
+            due = self._events.due(now=self._parts.clock())
+        for event in due:
+            self._tell_event(event)
+
+    def _tell_event(self, event: Event) -> None:
+        if self._parts.cluster is None:
+            return
+        try:
+            self._parts.cluster.post_event(event)
+        except ClusterUnavailable as error:
+            log.warning("%s", error)

@@ -1,0 +1,170 @@
+/* The wrappers of everything that takes or gives back memory by a pointer.
+ *
+ * Each counts first, asks the driver, and takes the count back when the driver refuses: what is refused for the cap never
+ * reaches the driver.  With `managed` what cannot page becomes what can, where the device allows it. */
+#include "flight.h"
+#include "memory.h"
+#include "streams.h"
+#include "turns.h"
+#include "wrap.h"
+
+#define PITCH 512
+
+/* The container's GPU of the current context; negative: not ours to count. */
+static int gpu_for_memory(CUcontext *context) {
+    if (inside_driver || !DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context || !turns_ready())
+        return -1;
+    return locate_current();
+}
+
+static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum memory_kind kind, CUcontext context) {
+    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = (unsigned char)kind,
+                                         .space = POINTER, .context = context});
+}
+
+/* The frame of every allocation by a pointer: `call` is the driver's. */
+#define ALLOCATE(type, made, bytes, kind, call)                                                                         \
+    CUcontext context = NULL;                                                                                           \
+    int gpu = gpu_for_memory(&context);                                                                                 \
+    if (gpu < 0)                                                                                                        \
+        return call;                                                                                                    \
+    enum memory_kind how = kind;                                                                                        \
+    uint64_t size = bytes;                                                                                              \
+    if (memory_claim(gpu, how, size) != CUDA_SUCCESS)                                                                   \
+        return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
+    CUresult result = INSIDE(call);                                                                                          \
+    if (result == CUDA_SUCCESS)                                                                                         \
+        remember_pointer(*made, size, gpu, how, context);                                                               \
+    else                                                                                                                \
+        memory_return(gpu, how, size);                                                                                  \
+    return result
+
+static CUresult allocate_as(enum memory_kind kind, CUdeviceptr *pointer, size_t bytes) {
+    return kind == PAGEABLE ? driver.cuMemAllocManaged(pointer, bytes, CU_MEM_ATTACH_GLOBAL)
+                            : driver.cuMemAlloc_v2(pointer, bytes);
+}
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+    if (!DRIVER_HAS(cuMemAlloc_v2))
+        return CUDA_ERROR_NOT_FOUND;
+    ALLOCATE(CUdeviceptr, dptr, bytesize, gpu >= 0 && memory_is_managed(gpu) ? PAGEABLE : UNPAGEABLE,
+             allocate_as(gpu >= 0 && memory_is_managed(gpu) ? PAGEABLE : UNPAGEABLE, dptr, bytesize));
+}
+
+EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize) {
+    if (!DRIVER_HAS(cuMemAlloc))
+        return CUDA_ERROR_NOT_FOUND;
+    ALLOCATE(CUdeviceptr_v1, dptr, bytesize, UNPAGEABLE, driver.cuMemAlloc(dptr, bytesize));
+}
+
+EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
+    if (!DRIVER_HAS(cuMemAllocManaged))
+        return CUDA_ERROR_NOT_FOUND;
+    ALLOCATE(CUdeviceptr, dptr, bytesize, PAGEABLE, driver.cuMemAllocManaged(dptr, bytesize, flags));
+}
+
+static uint64_t pitch_for(uint64_t width) { return (width + PITCH - 1) / PITCH * PITCH; }
+
+static CUresult allocate_rows(bool is_managed, CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element) {
+    if (!is_managed || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+        return driver.cuMemAllocPitch_v2(pointer, pitch, width, height, element);
+    CUresult result = driver.cuMemAllocManaged(pointer, pitch_for(width) * height, CU_MEM_ATTACH_GLOBAL);
+    if (result == CUDA_SUCCESS)
+        *pitch = pitch_for(width);
+    return result;
+}
+
+EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                                   unsigned int ElementSizeBytes) {
+    if (!DRIVER_HAS(cuMemAllocPitch_v2))
+        return CUDA_ERROR_NOT_FOUND;
+    ALLOCATE(CUdeviceptr, dptr, pitch_for(WidthInBytes) * Height,
+             gpu >= 0 && memory_is_managed(gpu) ? PAGEABLE : UNPAGEABLE,
+             allocate_rows(gpu >= 0 && memory_is_managed(gpu), dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+}
+
+EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes, unsigned int Height,
+                                unsigned int ElementSizeBytes) {
+    if (!DRIVER_HAS(cuMemAllocPitch))
+        return CUDA_ERROR_NOT_FOUND;
+    ALLOCATE(CUdeviceptr_v1, dptr, pitch_for(WidthInBytes) * Height, UNPAGEABLE,
+             driver.cuMemAllocPitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+}
+
+/* ------------------------------------------------------------------------------------------------ in stream order */
+
+#define ALLOCATE_IN_STREAM(function, stream, arguments)                                                                 \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
+    struct slot *slot = gate_enter(stream, &key);                                                                       \
+    CUresult answer = function##_counted arguments;                                                                     \
+    gate_leave(slot);                                                                                                   \
+    return answer
+
+#define OWN_STREAM(stream) (stream ? stream : CU_STREAM_PER_THREAD)
+
+static CUresult cuMemAllocAsync_counted(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocAsync(dptr, bytesize, hStream));
+}
+
+static CUresult cuMemAllocAsync_ptsz_counted(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocAsync_ptsz(dptr, bytesize, hStream));
+}
+
+static CUresult cuMemAllocFromPoolAsync_counted(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream));
+}
+
+static CUresult cuMemAllocFromPoolAsync_ptsz_counted(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream));
+}
+
+EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    ALLOCATE_IN_STREAM(cuMemAllocAsync, hStream, (dptr, bytesize, hStream));
+}
+
+EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    ALLOCATE_IN_STREAM(cuMemAllocAsync_ptsz, OWN_STREAM(hStream), (dptr, bytesize, hStream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    ALLOCATE_IN_STREAM(cuMemAllocFromPoolAsync, hStream, (dptr, bytesize, pool, hStream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    ALLOCATE_IN_STREAM(cuMemAllocFromPoolAsync_ptsz, OWN_STREAM(hStream), (dptr, bytesize, pool, hStream));
+}
+
+/* ------------------------------------------------------------------------------------------------ given back */
+
+/* Out of the books before the driver gives the address to somebody else, and back in when it refuses. */
+#define GIVE_BACK(function, space, name, arguments)                                                                     \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    struct allocation taken;                                                                                            \
+    bool is_known = memory_take(space, (uint64_t)(name), &taken);                                                       \
+    CUresult result = driver.function arguments;                                                                        \
+    if (is_known && result == CUDA_SUCCESS)                                                                             \
+        memory_return(taken.gpu, taken.kind, taken.bytes);                                                              \
+    else if (is_known)                                                                                                  \
+        memory_remember(&taken);                                                                                        \
+    return result
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { GIVE_BACK(cuMemFree_v2, POINTER, dptr, (dptr)); }
+
+EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) { GIVE_BACK(cuMemFree, POINTER, dptr, (dptr)); }
+
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+    GIVE_BACK(cuMemFreeAsync, POINTER, dptr, (dptr, hStream));
+}
+
+EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+    GIVE_BACK(cuMemFreeAsync_ptsz, POINTER, dptr, (dptr, hStream));
+}
+
+EXPORT CUresult cuArrayDestroy(CUarray hArray) { GIVE_BACK(cuArrayDestroy, ARRAY, (uintptr_t)hArray, (hArray)); }
+
+EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
+    GIVE_BACK(cuMipmappedArrayDestroy, MIPMAP, (uintptr_t)hMipmappedArray, (hMipmappedArray));
+}

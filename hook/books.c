@@ -1,0 +1,84 @@
+/* A hash table of allocations: open addressing, closed up again when one is removed, so that it never fills with graves.
+ *
+ * Pure data; knows nothing of the driver or the ledger. */
+#include "books.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct allocation *table;
+static size_t size, used;
+
+static size_t home_of(enum memory_space space, uint64_t name) {
+    return (size_t)(((name ^ (uint64_t)space << 56) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (size - 1);
+}
+
+static void place(const struct allocation *allocation) {
+    size_t at = home_of(allocation->space, allocation->name);
+    while (table[at].is_used)
+        at = (at + 1) & (size - 1);
+    table[at] = *allocation;
+    table[at].is_used = true;
+    used++;
+}
+
+static void grow(void) {
+    struct allocation *before = table;
+    size_t count = size;
+    struct allocation *larger = calloc(count ? count * 2 : 1024, sizeof *larger);
+    if (!larger)
+        return;
+    table = larger;
+    size = count ? count * 2 : 1024;
+    used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (before[i].is_used)
+            place(&before[i]);
+    free(before);
+}
+
+void books_add(const struct allocation *allocation) {
+    if (used * 2 >= size)
+        grow();
+    if (used + 1 < size) /* else there is no memory at all: it stays counted, and is never returned */
+        place(allocation);
+}
+
+struct allocation *books_find(enum memory_space space, uint64_t name) {
+    if (!size)
+        return NULL;
+    for (size_t at = home_of(space, name); table[at].is_used; at = (at + 1) & (size - 1))
+        if (table[at].name == name && table[at].space == space)
+            return &table[at];
+    return NULL;
+}
+
+void books_remove(struct allocation *found) {
+    size_t hole = (size_t)(found - table);
+    for (size_t at = (hole + 1) & (size - 1); table[at].is_used; at = (at + 1) & (size - 1)) {
+        size_t home = home_of(table[at].space, table[at].name);
+        if (((at - home) & (size - 1)) < ((at - hole) & (size - 1)))
+            continue; /* it would come before its home */
+        table[hole] = table[at];
+        hole = at;
+    }
+    table[hole].is_used = false;
+    used--;
+}
+
+bool books_remove_first(bool (*is_it)(const struct allocation *, const void *), const void *which, struct allocation *gone) {
+    for (size_t at = 0; at < size; at++) {
+        if (!table[at].is_used || !is_it(&table[at], which))
+            continue;
+        *gone = table[at];
+        books_remove(&table[at]);
+        return true;
+    }
+    return false;
+}
+
+void books_clear(void) {
+    for (size_t at = 0; at < size; at++)
+        table[at].is_used = false;
+    used = 0;
+}

@@ -1,0 +1,412 @@
+/* What this process has in flight on each GPU.
+ *
+ * The rule: in flight at most the bound (20 ms) or one launch; the next may enter when no more than 4 ms remain.  Length
+ * is learned for each kind of work; a new kind starts alone.  A thread is granted a piece at a time and launches against
+ * it without asking; when it is used up, the thread records an event behind it (a marker) and asks here for more.
+ * What of one kind suddenly takes much longer is found when its first marker is overdue: what was in flight by then, at
+ * most the bound by the old measure, is the most that a yield waits for; it is counted in `overruns`.
+ * One lock over markers, streams and what is learned; no driver call that waits is made under it. */
+#define _GNU_SOURCE
+#include "flight.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "capture.h"
+#include "devices.h"
+#include "listener.h"
+#include "slots.h"
+#include "streams.h"
+#include "turns.h"
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+#define ENTER_WHEN_LEFT_NS (4 * MS)
+#define LARGEST_PIECE_NS (4 * MS)
+#define MOST_LAUNCHES 512 /* a stream; a driver blocks near 1,000 */
+#define PIECE_LAUNCHES 256
+#define MOST_MARKERS 64
+#define WARY_PIECES 64 /* launches one by one after an overrun, until its lengths are learned again */
+#define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
+
+/* An event behind one piece. */
+struct marker {
+    CUevent event;
+    CUcontext context;
+    struct stream *stream;
+    struct measured *only;
+    uint64_t opened_ns, expected_ns, last_busy_ns;
+    uint32_t launches;
+};
+
+struct spare {
+    CUevent event;
+    CUcontext context;
+    struct spare *next;
+};
+
+static struct flight {
+    struct marker markers[MOST_MARKERS];
+    int count;
+    uint64_t last_end_ns;       /* when the last one was found to have ended … */
+    uint64_t last_end_least_ns; /* … and when it was still seen busy: it ended between the two */
+    uint64_t busy_ns, marked;
+    unsigned wary;
+} flights[MOST_GPUS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct spare *spares;
+static uint64_t bound_ns = NVSHARE_WIRE_FLIGHT_MS * MS;
+static uint64_t patience_ns = 1000 * MS;
+static _Atomic uint64_t overruns;
+
+void flight_lock(void) { pthread_mutex_lock(&lock); }
+
+void flight_unlock(void) { pthread_mutex_unlock(&lock); }
+
+uint64_t flight_overruns(void) { return overruns; }
+
+/* Work may wait for work that the same thread has yet to launch, on another GPU or by the host's hand: holding it back
+ * for ever would hang the program.  With several GPUs that is common (collectives), so patience is short. */
+void flight_set_bound(unsigned milliseconds, unsigned gpu_count) {
+    if (milliseconds)
+        bound_ns = milliseconds * MS;
+    patience_ns = gpu_count > 1 ? bound_ns : 1000 * MS;
+}
+
+/* ------------------------------------------------------------------------------------------------ events */
+
+static CUevent take_event(CUcontext context) {
+    for (struct spare **at = &spares; *at; at = &(*at)->next) {
+        struct spare *spare = *at;
+        if (spare->context != context)
+            continue;
+        CUevent event = spare->event;
+        *at = spare->next;
+        free(spare);
+        return event;
+    }
+    CUevent event = NULL;
+    return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : NULL;
+}
+
+static void give_back(CUevent event, CUcontext context) {
+    struct spare *spare = malloc(sizeof *spare);
+    if (!spare)
+        return;
+    *spare = (struct spare){event, context, spares};
+    spares = spare;
+}
+
+static void forget_events(CUcontext context) {
+    for (struct spare **at = &spares; *at;) {
+        struct spare *spare = *at;
+        if (spare->context != context) {
+            at = &spare->next;
+            continue;
+        }
+        *at = spare->next;
+        free(spare);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ learning */
+
+static void learn(struct flight *flight, const struct marker *marker, uint64_t took_ns, bool is_exact) {
+    if (marker->only) {
+        uint64_t each = took_ns / marker->launches + 1;
+        uint64_t before = atomic_load_explicit(&marker->only->expected_ns, memory_order_relaxed);
+        if (is_exact || each < before)
+            atomic_store_explicit(&marker->only->expected_ns, each, memory_order_relaxed);
+    }
+    if (is_exact && marker->expected_ns != UNKNOWN_NS && took_ns > 2 * marker->expected_ns + MS) {
+        overruns++;
+        flight->wary = WARY_PIECES;
+    }
+    bool is_bounded = marker->expected_ns != UNKNOWN_NS && marker->expected_ns < took_ns && !is_exact;
+    flight->busy_ns += is_bounded ? marker->expected_ns : took_ns;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The latest moment at which the piece can have begun to execute. */
+static uint64_t started_ns(const struct flight *flight, const struct marker *marker) {
+    return later(marker->opened_ns, flight->last_end_ns);
+}
+
+static bool has_ended(const struct marker *marker) {
+    bool was_pushed = context_push(marker->context);
+    CUresult result = driver.cuEventQuery(marker->event);
+    context_pop(was_pushed);
+    return result != CUDA_ERROR_NOT_READY; /* an event of a context that is gone has ended as well */
+}
+
+/* What took so long is known from above, whoever looked late; it is exact when both of its ends were seen sharply. */
+static void settle(struct flight *flight, const struct marker *marker, uint64_t now, bool is_alone) {
+    uint64_t least = later(marker->opened_ns, flight->last_end_least_ns);
+    uint64_t took = now - least, blur = now - later(marker->last_busy_ns, least) + started_ns(flight, marker) - least;
+    learn(flight, marker, took, is_alone && blur <= later(took / 8, 200 * US));
+    marker->stream->launches -= marker->launches;
+    give_back(marker->event, marker->context);
+}
+
+/* Takes out the markers that have ended. */
+static void collect(struct flight *flight, uint64_t now) {
+    struct marker ended[MOST_MARKERS];
+    int kept = 0, count = 0;
+    CUstreamCaptureMode mode = capture_relax();
+    for (int i = 0; i < flight->count; i++) {
+        struct marker *marker = &flight->markers[i];
+        if (has_ended(marker)) {
+            ended[count++] = *marker;
+            continue;
+        }
+        marker->last_busy_ns = now;
+        flight->markers[kept++] = *marker;
+    }
+    capture_restore(mode);
+    flight->count = kept;
+    for (int i = 0; i < count; i++)
+        settle(flight, &ended[i], now, count == 1);
+    if (count) {
+        flight->last_end_ns = now;
+        flight->last_end_least_ns = later(ended[count - 1].last_busy_ns, ended[count - 1].opened_ns);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ markers */
+
+/* The stream in which an event shows the end of what the segment launched, whoever records it. */
+static CUstream stream_to_mark(const struct segment *segment, bool is_own_thread) {
+    return segment->handle == CU_STREAM_PER_THREAD && !is_own_thread ? CU_STREAM_LEGACY : segment->handle;
+}
+
+static CUevent record_event(const struct segment *segment, bool is_own_thread) {
+    CUstreamCaptureMode mode = capture_relax();
+    bool was_pushed = context_push(segment->context);
+    CUstream stream = stream_to_mark(segment, is_own_thread);
+    CUevent event = capture_covers(stream) ? NULL : take_event(segment->context);
+    if (event && driver.cuEventRecord(event, stream) != CUDA_SUCCESS) {
+        give_back(event, segment->context);
+        event = NULL;
+    }
+    context_pop(was_pushed);
+    capture_restore(mode);
+    return event;
+}
+
+static void close_segment(struct segment *segment) {
+    segment->granted_ns = segment->credit_ns = 0;
+    segment->launches_granted = segment->launches_left = 0;
+    segment->only = NULL;
+}
+
+/* An event behind what the segment has launched. */
+static void mark(struct segment *segment, bool is_own_thread) {
+    struct flight *flight = &flights[segment->gpu];
+    uint32_t launched = segment_launched(segment);
+    bool is_needed = launched && segment->stream->is_alive;
+    while (is_needed && flight->count == MOST_MARKERS) {
+        collect(flight, now_ns());
+        usleep(flight->count == MOST_MARKERS ? 200 : 0);
+    }
+    CUevent event = is_needed ? record_event(segment, is_own_thread) : NULL;
+    if (event) {
+        uint64_t used = segment->granted_ns == UNKNOWN_NS ? UNKNOWN_NS : segment->granted_ns - segment->credit_ns;
+        flight->markers[flight->count++] = (struct marker){
+            .event = event, .context = segment->context, .stream = segment->stream, .only = segment->only,
+            .opened_ns = segment->opened_ns, .expected_ns = used, .launches = launched};
+        segment->stream->launches += launched;
+    }
+    flight->marked += launched;
+    close_segment(segment);
+}
+
+void flight_close(struct segment *segment) { mark(segment, true); }
+
+void flight_flush(int gpu) {
+    flight_lock();
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            if (segment->gpu == gpu && segment->stream)
+                mark(segment, false);
+    flight_unlock();
+}
+
+bool flight_is_empty(int gpu) {
+    flight_lock();
+    collect(&flights[gpu], now_ns());
+    bool is_empty = !flights[gpu].count;
+    flight_unlock();
+    return is_empty;
+}
+
+uint64_t flight_activity(int gpu) {
+    flight_lock();
+    uint64_t sum = flights[gpu].marked;
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            if (segment->gpu == gpu && segment->stream)
+                sum += segment->launches_granted - *(volatile uint32_t *)&segment->launches_left;
+    flight_unlock();
+    return sum;
+}
+
+uint64_t flight_take_busy(int gpu) {
+    flight_lock();
+    uint64_t busy = flights[gpu].busy_ns;
+    flights[gpu].busy_ns = 0;
+    flight_unlock();
+    return busy;
+}
+
+/* ------------------------------------------------------------------------------------------------ admission */
+
+/* What is still in flight, by what is known: UNKNOWN_NS while a new kind runs, or something is overdue. */
+static uint64_t remaining_ns(const struct flight *flight, uint64_t now) {
+    uint64_t sum = 0;
+    for (int i = 0; i < flight->count; i++) {
+        if (flight->markers[i].expected_ns == UNKNOWN_NS)
+            return UNKNOWN_NS;
+        sum += flight->markers[i].expected_ns;
+    }
+    if (!flight->count)
+        return 0;
+    const struct marker *head = &flight->markers[0];
+    uint64_t ran = now - started_ns(flight, head);
+    if (ran > head->expected_ns + head->expected_ns / 4 + MS / 2)
+        return UNKNOWN_NS;
+    return sum - (ran < head->expected_ns ? ran : head->expected_ns);
+}
+
+static bool may_enter(const struct flight *flight, const struct stream *stream, uint64_t expected, uint64_t now) {
+    uint64_t remaining = remaining_ns(flight, now);
+    if (stream->launches >= MOST_LAUNCHES || flight->count >= MOST_MARKERS - 1)
+        return false;
+    if (!flight->count)
+        return true;
+    if (remaining == UNKNOWN_NS || expected == UNKNOWN_NS)
+        return false;
+    return remaining <= ENTER_WHEN_LEFT_NS || (expected <= bound_ns && remaining + expected <= bound_ns);
+}
+
+/* Long enough to be cheap, short enough to see the end of the oldest piece sharply. */
+static useconds_t pause_us(const struct flight *flight, uint64_t now) {
+    const struct marker *head = &flight->markers[0];
+    uint64_t ran = flight->count ? now - started_ns(flight, head) : 0;
+    uint64_t left = flight->count && head->expected_ns != UNKNOWN_NS && head->expected_ns > ran ? head->expected_ns - ran : ran / 8;
+    if (flight->count == 1 && left > ENTER_WHEN_LEFT_NS)
+        left -= ENTER_WHEN_LEFT_NS;
+    uint64_t pause = left * 3 / 4;
+    return (useconds_t)((pause < 20 * US ? 20 * US : pause > MS ? MS : pause) / US);
+}
+
+static unsigned open_segments(int gpu) {
+    unsigned count = 0;
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            count += segment->gpu == gpu && segment->stream && segment->granted_ns;
+    return count;
+}
+
+static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
+    struct flight *flight = &flights[segment->gpu];
+    uint64_t remaining = remaining_ns(flight, now);
+    uint64_t room = remaining < bound_ns ? bound_ns - remaining : 0;
+    uint64_t piece = (room < LARGEST_PIECE_NS ? room : LARGEST_PIECE_NS) / (1 + open_segments(segment->gpu));
+    bool is_single = flight->wary || captures_are_open() || expected > piece;
+    flight->wary -= flight->wary > 0;
+    segment->granted_ns = segment->credit_ns = is_single ? expected : piece;
+    if (!segment->granted_ns)
+        segment->granted_ns = segment->credit_ns = 1;
+    uint32_t free = (MOST_LAUNCHES - segment->stream->launches + 1) / 2;
+    segment->launches_granted = segment->launches_left = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
+    segment->opened_ns = now;
+}
+
+bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured) {
+    struct flight *flight = &flights[segment->gpu];
+    (void)slot;
+    flight_lock();
+    mark(segment, true);
+    for (uint64_t began = now_ns();;) {
+        uint64_t now = now_ns(), expected = atomic_load_explicit(&measured->expected_ns, memory_order_relaxed);
+        collect(flight, now);
+        bool is_patient = now - began < patience_ns;
+        if (may_enter(flight, segment->stream, expected, now) || !is_patient) {
+            overruns += !is_patient;
+            grant(segment, expected, now);
+            break;
+        }
+        useconds_t pause = pause_us(flight, now);
+        flight_unlock();
+        usleep(pause);
+        if (!gate_is_open(segment->gpu))
+            return false;
+        flight_lock();
+    }
+    flight_unlock();
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------ ends */
+
+void flight_end_stream(CUstream handle) {
+    flight_lock();
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            if (segment->handle == handle && segment->stream && segment_launched(segment))
+                mark(segment, false);
+    struct stream *stream = stream_find(handle);
+    if (stream)
+        stream->is_alive = false;
+    atomic_fetch_add(&generation, 1);
+    flight_unlock();
+}
+
+void flight_end_thread(struct slot *slot) {
+    flight_lock();
+    FOR_EACH_SEGMENT(slot, segment) {
+        if (segment->stream && segment->handle == CU_STREAM_PER_THREAD)
+            mark(segment, true);
+        segment->generation = 0;
+    }
+    flight_unlock();
+}
+
+void flight_lock_for_end(void) { flight_lock(); }
+
+/* Asks which contexts are still there: a primary one outlives a release while others hold it. */
+void flight_unlock_after_end(void) {
+    for (int gpu = 0; gpu < devices_count(); gpu++) {
+        struct flight *flight = &flights[gpu];
+        int kept = 0;
+        for (int i = 0; i < flight->count; i++) {
+            if (context_is_alive(flight->markers[i].context))
+                flight->markers[kept++] = flight->markers[i];
+            else
+                flight->markers[i].stream->launches -= flight->markers[i].launches;
+        }
+        flight->count = kept;
+    }
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            if (segment->stream && !context_is_alive(segment->context)) {
+                streams_forget(segment->context);
+                forget_events(segment->context);
+            }
+    atomic_fetch_add(&generation, 1);
+    flight_unlock();
+}
+
+void flight_forget_all(void) {
+    pthread_mutex_init(&lock, NULL);
+    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
+        flights[gpu] = (struct flight){0};
+    spares = NULL;
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            *segment = (struct segment){0};
+    atomic_fetch_add(&generation, 1);
+}

@@ -1,0 +1,41 @@
+/* What this process has in flight on each GPU: bounded, measured, and drained when the turn ends. */
+#ifndef NVSHARE_FLIGHT_H
+#define NVSHARE_FLIGHT_H
+
+#include "gate.h"
+
+/* Called outside the gate with the turn held: waits until this piece of work may enter, and grants it.
+ * False when the gate closed meanwhile. */
+bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured);
+
+/* What was learned of this kind of work, from the thread's own recent ones or the table. */
+struct measured *measured_for(struct slot *slot, const struct key *key);
+
+/* The thread's segment for the stream, made when new; NULL without a context.  `*gpu` of it is -1 for a GPU not ours. */
+struct segment *segment_for(struct slot *slot, CUstream stream);
+
+/* With the gate closed and the slots clear: an event behind everything launched; then whether all of it has ended. */
+void flight_flush(int gpu);
+bool flight_is_empty(int gpu);
+
+/* Changes whenever anything is launched on the GPU. */
+uint64_t flight_activity(int gpu);
+/* Nanoseconds of work on the GPU that were seen to end since the last call. */
+uint64_t flight_take_busy(int gpu);
+uint64_t flight_overruns(void);
+
+void flight_set_bound(unsigned milliseconds, unsigned gpu_count);
+
+/* Under the lock: an event behind what the segment has launched, which is then used for something else. */
+void flight_close(struct segment *segment);
+/* Around the end of a context: nobody uses its events meanwhile, and they are forgotten when it is gone. */
+void flight_lock_for_end(void);
+void flight_unlock_after_end(void);
+/* Before a stream is destroyed: an event behind what is still in it. */
+void flight_end_stream(CUstream stream);
+void flight_end_thread(struct slot *slot);
+void flight_forget_all(void); /* in a forked child */
+void flight_lock(void);
+void flight_unlock(void);
+
+#endif

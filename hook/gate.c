@@ -1,0 +1,119 @@
+/* The slow path of a launch: everything that the fast path could not answer from the thread's own memory.
+ *
+ * The order is: captured work passes; find the GPU; wait for the turn; wait for room in flight; then through the gate like
+ * anybody.  Whatever changed meanwhile is noticed there, and the thread starts over. */
+#include "gate.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "capture.h"
+#include "flight.h"
+#include "log.h"
+#include "memory.h"
+#include "slots.h"
+#include "streams.h"
+#include "turns.h"
+
+#define KINDS 4096
+#define MOST_KINDS 65536
+
+static struct measured *kinds[KINDS];
+static unsigned kind_count;
+static pthread_mutex_t kinds_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_flag told_foreign = ATOMIC_FLAG_INIT;
+
+/* Beyond the table's limit a shape shares what is learned of its function. */
+static struct measured *look_up_kind(const struct key *key) {
+    struct key plain = {{key->words[0]}};
+    if (kind_count >= MOST_KINDS)
+        key = &plain;
+    struct measured **bucket = &kinds[key_hash(key) % KINDS], *kind = *bucket;
+    while (kind && !same_key(&kind->key, key))
+        kind = kind->next;
+    if (kind)
+        return kind;
+    kind = calloc(1, sizeof *kind);
+    if (!kind)
+        return NULL;
+    *kind = (struct measured){.key = *key, .expected_ns = UNKNOWN_NS, .next = *bucket};
+    *bucket = kind;
+    kind_count++;
+    return kind;
+}
+
+struct measured *measured_for(struct slot *slot, const struct key *key) {
+    struct measured **recent = &slot->recent[key_hash(key) % RECENT];
+    if (same_key(&(*recent)->key, key))
+        return *recent;
+    pthread_mutex_lock(&kinds_lock);
+    struct measured *kind = look_up_kind(key);
+    pthread_mutex_unlock(&kinds_lock);
+    if (kind)
+        *recent = kind;
+    return kind;
+}
+
+/* A segment that can be used for another stream: a free one, else in turn. */
+static struct segment *free_segment(struct slot *slot) {
+    FOR_EACH_SEGMENT(slot, segment)
+        if (!segment->stream)
+            return segment;
+    return &slot->segments[slot->evict++ % SEGMENTS];
+}
+
+static struct segment *known_segment(struct slot *slot, CUstream stream, CUcontext context) {
+    FOR_EACH_SEGMENT(slot, segment)
+        if (segment->stream && segment->handle == stream && segment->context == context && segment->stream->is_alive)
+            return segment;
+    return NULL;
+}
+
+static struct segment *new_segment(struct slot *slot, CUstream stream, CUcontext context, int gpu) {
+    struct segment *segment = free_segment(slot);
+    memory_touch(gpu);
+    flight_lock();
+    if (segment->stream)
+        flight_close(segment);
+    *segment = (struct segment){
+        .handle = stream, .context = context, .gpu = gpu, .stream = stream_of(stream, context)};
+    flight_unlock();
+    return segment->stream ? segment : NULL;
+}
+
+struct segment *segment_for(struct slot *slot, CUstream stream) {
+    uint64_t seen = atomic_load(&generation);
+    CUcontext context;
+    int gpu = locate(stream, &context);
+    if (gpu < 0) {
+        if (gpu == -1 && !atomic_flag_test_and_set(&told_foreign))
+            say("work for a GPU that is not this container's: it is not scheduled");
+        return NULL;
+    }
+    struct segment *segment = known_segment(slot, stream, context);
+    if (!segment)
+        segment = new_segment(slot, stream, context, gpu);
+    if (segment)
+        segment->generation = captures_are_open() ? 0 : seen;
+    return segment;
+}
+
+struct slot *gate_enter_slowly(CUstream stream, const struct key *key) {
+    struct slot *slot = slot_of_this_thread();
+    if (!slot || atomic_load_explicit(&slot->in, memory_order_relaxed))
+        return NULL; /* within another call of ours: that one holds the gate */
+    for (;;) {
+        if (!turns_ready() || capture_covers(stream))
+            return NULL;
+        struct segment *segment = segment_for(slot, stream);
+        struct measured *measured = segment ? measured_for(slot, key) : NULL;
+        if (!measured)
+            return NULL;
+        slot->current = segment;
+        turns_wait(segment->gpu);
+        if (gate_try(slot, segment, measured))
+            return slot;
+        if (flight_admit(slot, segment, measured) && gate_try(slot, segment, measured))
+            return slot;
+    }
+}

@@ -1,0 +1,51 @@
+/* Fork, and the end of the process.
+ *
+ * The hook does nothing when it is loaded: a program without CUDA never notices it.  fork's hooks are registered by
+ * glibc's own entry, weak, since musl has none and pthread_atfork would have to be linked in. */
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#include "devices.h"
+#include "flight.h"
+#include "listener.h"
+#include "log.h"
+#include "memory.h"
+#include "slots.h"
+#include "turns.h"
+
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static void before_fork(void) {
+    turns_lock();
+    flight_lock();
+}
+
+static void after_in_parent(void) {
+    flight_unlock();
+    turns_unlock();
+}
+
+static void after_in_child(void) {
+    turns_after_fork();
+    listener_after_fork();
+    flight_forget_all();
+    slots_after_fork();
+    memory_after_fork();
+    devices_forget();
+}
+
+__attribute__((constructor)) static void loaded(void) {
+    if (__register_atfork)
+        __register_atfork(before_fork, after_in_parent, after_in_child, &__dso_handle);
+}
+
+__attribute__((destructor)) static void unloaded(void) {
+    struct turns_totals totals = turns_totals();
+    if (!log_wants_summary() || !totals.turns)
+        return;
+    say("gpu_seconds=%.3f waited_seconds=%.3f turns=%llu neighbours=%llu peak_bytes=%llu", (double)totals.busy_ns / 1e9,
+        (double)totals.waited_ns / 1e9, (unsigned long long)totals.turns, (unsigned long long)totals.neighbours,
+        (unsigned long long)memory_peak());
+}

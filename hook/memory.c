@@ -1,0 +1,293 @@
+/* What the container has allocated.
+ *
+ * The rule: a total is never stored, so none can be wrong.  Each process keeps its own numbers in its own slot of the
+ * ledger; what the container holds is the sum over the slots, and the daemon clears the slot of a process that died.  To
+ * stay under a cap: add to the own slot, sum, take back when the sum is over; two that race may both be refused, never
+ * both admitted.  The books are a hash table, so an allocation costs the same with 20,000 alive as with none. */
+#include "memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "devices.h"
+#include "lookup.h"
+#include "nvshare_contract.h"
+#include "streams.h"
+#include "turns.h"
+
+#define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
+#define LINE NVSHARE_SHARED_MEMORY_LINE
+#define SLOTS NVSHARE_SHARED_MEMORY_LEDGER_SLOTS
+#define MIB (UINT64_C(1) << 20)
+#define CONTEXT_BYTES (300 * MIB)
+#define HEADROOM (256 * MIB) /* how far a process grows before it asks the daemon again */
+#define USING_STEP (64 * MIB)
+
+__thread int inside_driver;
+
+enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS };
+
+struct own {
+    uint64_t fields[FIELDS];
+    uint64_t headroom, told, card;
+    int is_managed; /* 0: not asked; 1: yes; 2: no */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    char *ledger;
+    unsigned gpu_count, slot;
+    uint64_t cap, peak;
+    bool is_plain;
+    struct own own[MOST_GPUS];
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .cap = UINT64_MAX};
+
+/* ------------------------------------------------------------------------------------------------ the ledger */
+
+static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
+    char *line = self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count) + (size_t)LINE * (1 + (size_t)gpu);
+    return (_Atomic uint64_t *)(void *)line + field;
+}
+
+static void publish(int gpu) {
+    for (int field = 0; self.ledger && field < FIELDS; field++)
+        atomic_store_explicit(field_at(self.slot, gpu, field), self.own[gpu].fields[field], memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: two cannot both overlook */
+}
+
+/* The slots that were ever given out, told by the daemon in the header; 0: not told. */
+static unsigned slots_in_use(void) {
+    uint32_t told;
+    memcpy(&told, self.ledger + 16, sizeof told);
+    return told && told < SLOTS ? told : SLOTS;
+}
+
+static uint64_t sum_of(int gpu, enum field first, enum field second) {
+    if (!self.ledger)
+        return self.own[gpu].fields[first] + self.own[gpu].fields[second];
+    uint64_t sum = 0;
+    for (unsigned slot = 0, count = slots_in_use(); slot < count; slot++)
+        sum += atomic_load_explicit(field_at(slot, gpu, first), memory_order_relaxed) +
+               atomic_load_explicit(field_at(slot, gpu, second), memory_order_relaxed);
+    return sum;
+}
+
+static unsigned processes(void) {
+    unsigned count = 0;
+    for (unsigned slot = 0; self.ledger && slot < slots_in_use(); slot++) {
+        uint64_t owner;
+        memcpy(&owner, self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count), sizeof owner);
+        count += owner != 0;
+    }
+    return count ? count : 1;
+}
+
+void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain) {
+    pthread_mutex_lock(&self.lock);
+    self.ledger = slot < SLOTS ? ledger : NULL;
+    self.gpu_count = gpu_count;
+    self.slot = slot;
+    self.cap = cap;
+    self.is_plain = is_plain;
+    for (unsigned gpu = 0; gpu < gpu_count; gpu++) {
+        self.own[gpu].headroom = self.own[gpu].told = 0;
+        publish((int)gpu);
+    }
+    pthread_mutex_unlock(&self.lock);
+}
+
+/* ------------------------------------------------------------------------------------------------ claims */
+
+static uint64_t card_bytes(int gpu) {
+    size_t total = 0;
+    if (!self.own[gpu].card && DRIVER_HAS(cuDeviceTotalMem_v2) &&
+        driver.cuDeviceTotalMem_v2(&total, devices_ordinal(gpu)) == CUDA_SUCCESS)
+        self.own[gpu].card = total;
+    return self.own[gpu].card ? self.own[gpu].card : UINT64_MAX;
+}
+
+static void add(int gpu, enum memory_kind kind, uint64_t bytes) {
+    struct own *own = &self.own[gpu];
+    own->fields[kind] += bytes;
+    own->fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
+    uint64_t both = own->fields[LEDGER_PAGEABLE] + own->fields[LEDGER_UNPAGEABLE];
+    if (both > own->fields[LEDGER_PEAK])
+        own->fields[LEDGER_PEAK] = both;
+    if (both > self.peak)
+        self.peak = both;
+    publish(gpu);
+}
+
+static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
+    struct own *own = &self.own[gpu];
+    own->fields[kind] -= bytes < own->fields[kind] ? bytes : own->fields[kind];
+    own->headroom += bytes;
+    own->headroom = own->headroom < HEADROOM ? own->headroom : HEADROOM;
+    publish(gpu);
+}
+
+static bool is_over(int gpu, enum memory_kind kind) {
+    if (self.cap != UINT64_MAX && sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) > self.cap)
+        return true;
+    return kind == UNPAGEABLE && sum_of(gpu, LEDGER_UNPAGEABLE, LEDGER_CONTEXT) > card_bytes(gpu);
+}
+
+/* The bytes to ask the daemon for before this claim may stand; 0: what was granted suffices. */
+static uint64_t growth_to_ask(int gpu, uint64_t bytes) {
+    struct own *own = &self.own[gpu];
+    if (LIKELY(own->headroom >= bytes)) {
+        own->headroom -= bytes;
+        return 0;
+    }
+    return sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) + HEADROOM * processes();
+}
+
+static bool must_tell(int gpu) {
+    struct own *own = &self.own[gpu];
+    uint64_t now = own->fields[LEDGER_PAGEABLE] + own->fields[LEDGER_UNPAGEABLE];
+    if ((now > own->told ? now - own->told : own->told - now) < USING_STEP)
+        return false;
+    own->told = now;
+    return true;
+}
+
+/* Asks for room to grow; when a whole step is refused, for just what is needed. */
+static bool reserve(int gpu, uint64_t wish, uint64_t need) {
+    bool has_all = turns_reserve(gpu, wish < self.cap ? wish : self.cap);
+    if (!has_all && !turns_reserve(gpu, need))
+        return false;
+    pthread_mutex_lock(&self.lock);
+    self.own[gpu].headroom = has_all ? HEADROOM : 0;
+    pthread_mutex_unlock(&self.lock);
+    return true;
+}
+
+CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
+    pthread_mutex_lock(&self.lock);
+    add(gpu, kind, bytes);
+    bool is_refused = bytes > UINT64_MAX / 4 || is_over(gpu, kind);
+    uint64_t need = 0, wish = is_refused ? 0 : growth_to_ask(gpu, bytes);
+    if (wish)
+        need = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
+    bool is_told = !is_refused && must_tell(gpu);
+    if (is_refused)
+        subtract(gpu, kind, bytes);
+    pthread_mutex_unlock(&self.lock);
+    if (is_told)
+        turns_tell_use(gpu);
+    if (is_refused || (wish && !reserve(gpu, wish, need))) {
+        if (!is_refused)
+            memory_return(gpu, kind, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+void memory_return(int gpu, enum memory_kind kind, uint64_t bytes) {
+    pthread_mutex_lock(&self.lock);
+    subtract(gpu, kind, bytes);
+    bool is_told = must_tell(gpu);
+    pthread_mutex_unlock(&self.lock);
+    if (is_told)
+        turns_tell_use(gpu);
+}
+
+void memory_touch(int gpu) {
+    pthread_mutex_lock(&self.lock);
+    self.own[gpu].fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
+    publish(gpu);
+    pthread_mutex_unlock(&self.lock);
+}
+
+/* ------------------------------------------------------------------------------------------------ the books */
+
+void memory_remember(const struct allocation *allocation) {
+    pthread_mutex_lock(&self.lock);
+    books_add(allocation);
+    pthread_mutex_unlock(&self.lock);
+}
+
+bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken) {
+    pthread_mutex_lock(&self.lock);
+    struct allocation *found = books_find(space, name);
+    if (found) {
+        *taken = *found;
+        books_remove(found);
+    }
+    pthread_mutex_unlock(&self.lock);
+    return found != NULL;
+}
+
+void memory_refer(uint64_t handle, int change) {
+    struct allocation gone = {0};
+    pthread_mutex_lock(&self.lock);
+    struct allocation *found = books_find(POOL_HANDLE, handle);
+    if (found && (found->references += change) <= 0) {
+        gone = *found;
+        books_remove(found);
+    }
+    pthread_mutex_unlock(&self.lock);
+    if (gone.is_used)
+        memory_return(gone.gpu, gone.kind, gone.bytes);
+}
+
+static bool is_of_graph(const struct allocation *allocation, const void *graph) {
+    return graph && (const void *)allocation->graph == graph;
+}
+
+static bool is_of_dead_context(const struct allocation *allocation, const void *ignored) {
+    (void)ignored;
+    return allocation->context && !context_is_alive(allocation->context);
+}
+
+static void remove_all(bool (*is_gone)(const struct allocation *, const void *), const void *which) {
+    struct allocation gone;
+    pthread_mutex_lock(&self.lock);
+    while (books_remove_first(is_gone, which, &gone))
+        subtract(gone.gpu, gone.kind, gone.bytes);
+    pthread_mutex_unlock(&self.lock);
+}
+
+void memory_end_graph(CUgraph graph) { remove_all(is_of_graph, graph); }
+
+void memory_end_contexts(void) { remove_all(is_of_dead_context, NULL); }
+
+/* ------------------------------------------------------------------------------------------------ questions */
+
+bool memory_is_managed(int gpu) {
+    struct own *own = &self.own[gpu];
+    int value = 0;
+    if (!own->is_managed && DRIVER_HAS(cuDeviceGetAttribute) && DRIVER_HAS(cuMemAllocManaged) &&
+        driver.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, devices_ordinal(gpu)) == CUDA_SUCCESS)
+        own->is_managed = value ? 1 : 2;
+    return !self.is_plain && own->is_managed == 1;
+}
+
+uint64_t memory_cap(void) { return self.cap; }
+
+uint64_t memory_container_use(int gpu) {
+    pthread_mutex_lock(&self.lock);
+    uint64_t sum = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
+    pthread_mutex_unlock(&self.lock);
+    return sum;
+}
+
+struct memory_use memory_own_use(int gpu) {
+    pthread_mutex_lock(&self.lock);
+    struct memory_use use = {self.own[gpu].fields[LEDGER_PAGEABLE], self.own[gpu].fields[LEDGER_UNPAGEABLE]};
+    pthread_mutex_unlock(&self.lock);
+    return use;
+}
+
+uint64_t memory_peak(void) { return self.peak; }
+
+void memory_after_fork(void) {
+    pthread_mutex_init(&self.lock, NULL);
+    self.ledger = NULL;
+    self.peak = 0;
+    memset(self.own, 0, sizeof self.own);
+    books_clear();
+}

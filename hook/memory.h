@@ -1,0 +1,63 @@
+/* What the container has allocated: the ledger, the cap, and this process's own allocations. */
+#ifndef NVSHARE_MEMORY_H
+#define NVSHARE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver.h"
+
+enum memory_kind { PAGEABLE, UNPAGEABLE };
+/* What names an allocation: numbers of different spaces may be equal. */
+enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
+
+struct allocation {
+    uint64_t name, bytes;
+    CUcontext context;
+    CUgraph graph;
+    uint64_t handle; /* of a mapping */
+    int references;
+    signed char gpu;
+    unsigned char kind, space;
+    bool is_used;
+};
+
+/* A driver may call its own exported functions, and so come back to us: what is inside one call is counted once. */
+extern __thread int inside_driver;
+#define INSIDE(call)                                                                                                    \
+    ({                                                                                                                  \
+        inside_driver++;                                                                                                \
+        CUresult inside = (call);                                                                                       \
+        inside_driver--;                                                                                                \
+        inside;                                                                                                         \
+    })
+
+struct memory_use {
+    uint64_t pageable, unpageable;
+};
+
+/* From the welcome; `ledger` is the mapped file or NULL. */
+void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain);
+void memory_after_fork(void);
+/* A context on the GPU costs what no call tells. */
+void memory_touch(int gpu);
+
+/* Counts bytes about to be allocated; CUDA_ERROR_OUT_OF_MEMORY and nothing counted when they would be too many. */
+CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes);
+void memory_return(int gpu, enum memory_kind kind, uint64_t bytes);
+void memory_remember(const struct allocation *allocation);
+/* Takes an allocation out of the books, leaving its bytes counted; false when it is not there. */
+bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
+/* Changes the references of a handle; when none is left its bytes are returned. */
+void memory_refer(uint64_t handle, int change);
+void memory_end_graph(CUgraph graph);
+void memory_end_contexts(void); /* forgets what belonged to contexts that are gone */
+
+bool memory_is_managed(int gpu);
+uint64_t memory_cap(void);             /* UINT64_MAX: none */
+uint64_t memory_container_use(int gpu); /* over all processes of the container */
+struct memory_use memory_own_use(int gpu);
+uint64_t memory_peak(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* The slots of all threads. */
+#ifndef NVSHARE_SLOTS_H
+#define NVSHARE_SLOTS_H
+
+#include "gate.h"
+
+extern struct slot *_Atomic all_slots;
+#define FOR_EACH_SLOT(slot) for (struct slot *slot = atomic_load(&all_slots); slot; slot = slot->next)
+#define FOR_EACH_SEGMENT(slot, segment)                                                                                 \
+    for (struct segment *segment = (slot)->segments; segment < (slot)->segments + SEGMENTS; segment++)
+
+struct slot *slot_of_this_thread(void); /* NULL when there is no memory for one */
+bool slots_clear(int gpu);              /* no thread is in a driver call for the GPU */
+bool slots_clear_within(int gpu, unsigned milliseconds);
+void slots_after_fork(void);
+
+#endif

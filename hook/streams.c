@@ -1,0 +1,98 @@
+/* Which GPU a stream is on, and whether the stream still lives.
+ *
+ * Asks the driver each time a thread has not cached the answer; never keeps a current context of its own. */
+#include "streams.h"
+
+#include <stdlib.h>
+
+#include "devices.h"
+
+#define BUCKETS 256
+#define NO_CONTEXT (-2)
+
+static struct stream *table[BUCKETS];
+
+static unsigned bucket_of(CUstream handle) { return (unsigned)((uintptr_t)handle >> 4) % BUCKETS; }
+
+bool context_push(CUcontext context) {
+    CUcontext current = NULL;
+    if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
+        return false;
+    return driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+}
+
+void context_pop(bool was_pushed) {
+    CUcontext ignored;
+    if (was_pushed)
+        driver.cuCtxPopCurrent_v2(&ignored);
+}
+
+/* A context that has ended cannot be made current. */
+bool context_is_alive(CUcontext context) {
+    CUcontext current = NULL;
+    if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
+        return true;
+    bool was_pushed = driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+    CUdevice device;
+    bool is_alive = was_pushed && driver.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+    context_pop(was_pushed);
+    return is_alive;
+}
+
+int locate_device(CUdevice device) { return devices_place(device); }
+
+int locate_current(void) {
+    CUdevice device;
+    return driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? locate_device(device) : NO_CONTEXT;
+}
+
+int locate(CUstream stream, CUcontext *context) {
+    if (driver.cuCtxGetCurrent(context) != CUDA_SUCCESS)
+        *context = NULL;
+    if (is_default_stream(stream))
+        return *context ? locate_current() : NO_CONTEXT;
+    CUcontext its_own = NULL;
+    if (!DRIVER_HAS(cuStreamGetCtx) || driver.cuStreamGetCtx(stream, &its_own) != CUDA_SUCCESS || !its_own)
+        return *context ? locate_current() : NO_CONTEXT;
+    *context = its_own;
+    bool was_pushed = context_push(its_own);
+    int place = locate_current();
+    context_pop(was_pushed);
+    return place;
+}
+
+struct stream *stream_find(CUstream handle) {
+    for (struct stream *stream = table[bucket_of(handle)]; stream; stream = stream->next)
+        if (stream->handle == handle && stream->is_alive)
+            return stream;
+    return NULL;
+}
+
+/* A record is never freed, only used again: segments may still point at it. */
+struct stream *stream_of(CUstream handle, CUcontext context) {
+    struct stream *dead = NULL, *stream = table[bucket_of(handle)];
+    for (; stream; stream = stream->next) {
+        if (stream->handle == handle && stream->context == context && stream->is_alive)
+            return stream;
+        if (!stream->is_alive && !stream->launches)
+            dead = stream;
+    }
+    stream = dead ? dead : calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    if (!dead) {
+        stream->next = table[bucket_of(handle)];
+        table[bucket_of(handle)] = stream;
+    }
+    stream->handle = handle;
+    stream->context = context;
+    stream->is_alive = true;
+    return stream;
+}
+
+void streams_forget(CUcontext context) {
+    for (unsigned i = 0; i < BUCKETS; i++)
+        for (struct stream *stream = table[i]; stream; stream = stream->next)
+            if (stream->context == context)
+                stream->is_alive = false;
+}

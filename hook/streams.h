@@ -1,0 +1,31 @@
+/* Which GPU and context a stream belongs to, and whether it still lives. */
+#ifndef NVSHARE_STREAMS_H
+#define NVSHARE_STREAMS_H
+
+#include "gate.h"
+
+struct stream {
+    CUstream handle;
+    CUcontext context;
+    bool is_alive;
+    uint32_t launches; /* granted or in flight: the driver blocks near 1,000 */
+    struct stream *next;
+};
+
+/* The GPU's place in `gpus` and the context of a stream; -1 for a GPU that is not ours, -2 without any context. */
+int locate(CUstream stream, CUcontext *context);
+/* The GPU of the current context, as locate. */
+int locate_current(void);
+int locate_device(CUdevice device);
+
+/* Under the flight lock. */
+struct stream *stream_of(CUstream handle, CUcontext context);
+struct stream *stream_find(CUstream handle);
+void streams_forget(CUcontext context);
+
+/* Makes the context current for the calls between; true when it had to. */
+bool context_push(CUcontext context);
+void context_pop(bool was_pushed);
+bool context_is_alive(CUcontext context);
+
+#endif

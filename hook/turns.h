@@ -1,0 +1,34 @@
+/* The container's turns, as this process sees them: what the daemon said, what it must be answered. */
+#ifndef NVSHARE_TURNS_H
+#define NVSHARE_TURNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "line.h"
+
+/* For the application's threads. */
+bool turns_ready(void);               /* waits for the first welcome; false: this process goes on unscheduled */
+bool turns_ready_within(unsigned milliseconds);
+void turns_tell_use(int gpu);         /* what is allocated there has changed by a step */
+bool turns_wait(int gpu);             /* waits until the gate is open; false never happens but in a forked child */
+void turns_flush(int gpu);            /* an event behind everything launched there; the gate is shut for a moment */
+bool turns_reserve(int gpu, uint64_t bytes); /* may the container grow to that?  Waits for the answer */
+
+/* For the listener. */
+void turns_lock(void);
+void turns_unlock(void);
+bool turns_hear(struct line *line, const int *descriptors, int count); /* false: hang up */
+size_t turns_hello(char *into, size_t size);                            /* 0: not now */
+void turns_connected(bool is_connected, uint64_t now);
+/* What has become due; returns nanoseconds until it should be called again. */
+uint64_t turns_tick(uint64_t now);
+void turns_after_fork(void);
+
+struct turns_totals {
+    uint64_t turns, neighbours, waited_ns, busy_ns;
+};
+struct turns_totals turns_totals(void);
+
+#endif

@@ -1,0 +1,49 @@
+/* What the made wrappers are made of: one macro a kind of functions.table. */
+#ifndef NVSHARE_WRAP_H
+#define NVSHARE_WRAP_H
+
+#include "capture.h"
+#include "flight.h"
+#include "gate.h"
+#include "memory.h"
+
+#define CONFIG_SHAPE(config)                                                                                            \
+    {(config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, (config)->blockDimZ}
+
+#define THROUGH_THE_GATE(function, stream, work, arguments)                                                             \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    const struct key key = work;                                                                                        \
+    struct slot *slot = gate_enter(stream, &key);                                                                       \
+    CUresult result = driver.function arguments;                                                                        \
+    gate_leave(slot);                                                                                                   \
+    return result
+
+#define BEGIN_CAPTURE(function, stream, arguments)                                                                      \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    capture_begin();                                                                                                    \
+    CUresult result = driver.function arguments;                                                                        \
+    if (result != CUDA_SUCCESS)                                                                                         \
+        capture_end();                                                                                                  \
+    return result
+
+#define FINISH_CAPTURE(function, stream, arguments)                                                                     \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    bool was_capturing = capture_covers(stream);                                                                        \
+    CUresult result = driver.function arguments;                                                                        \
+    if (was_capturing)                                                                                                  \
+        capture_end();                                                                                                  \
+    return result
+
+#define END_CONTEXT(function, arguments)                                                                                \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    flight_lock_for_end();                                                                                              \
+    CUresult result = driver.function arguments;                                                                        \
+    flight_unlock_after_end();                                                                                          \
+    memory_end_contexts();                                                                                              \
+    return result
+
+#endif

@@ -1,0 +1,87 @@
+"""An allocation's folder: what the device plugin wrote there, and what the cluster once said of it.
+
+Owns the two files' forms: `allocation.json` is the plugin's, `pod.json` is ours, kept so that a daemon that starts
+while the API is away still knows caps and weights.  May import the contract and the node's facts.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from contract.grammar import AllocationKind, Mode
+from contract.paths import ALLOCATION_FILE
+from schedulerd.errors import NotYours
+from schedulerd.model import Container
+from schedulerd.node import PodFacts
+
+POD_FILE = "pod.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """One container's GPUs, by the device plugin."""
+
+    key: str
+    uuids: tuple[str, ...]
+    device_ids: tuple[str, ...]
+    created: float
+
+    @property
+    def container(self) -> str:
+        """The same slots given out again are another container."""
+        return f"{self.key}.{round(self.created * 1000)}"
+
+
+def read_allocation(folder: Path) -> Allocation:
+    """What the plugin wrote; refuses the client when it cannot be read."""
+    try:
+        found = json.loads((folder / ALLOCATION_FILE).read_text())
+        return Allocation(
+            key=str(found["key"]),
+            uuids=tuple(map(str, dict.fromkeys(found["uuids"]))),
+            device_ids=tuple(map(str, found["device_ids"])),
+            created=float(found["created"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotYours(f"the allocation behind this socket cannot be read: {error}") from None
+
+
+def read_pod(folder: Path, allocation: Allocation) -> PodFacts | None:
+    """What the cluster said of this very allocation earlier."""
+    try:
+        found = json.loads((folder / POD_FILE).read_text())
+        if found.pop("of") != allocation.container:
+            return None
+        return _pod_from(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _pod_from(found: Mapping[str, object]) -> PodFacts:
+    facts = PodFacts(**found)  # type: ignore[arg-type]  # it is our own file; a wrong type is found by its use
+    mode = None if facts.mode is None else Mode(facts.mode)
+    kind = None if facts.allocation is None else AllocationKind(facts.allocation)
+    return replace(facts, mode=mode, allocation=kind)
+
+
+def write_pod(folder: Path, allocation: Allocation, facts: PodFacts) -> None:
+    """Keep what the cluster said; whole or not at all."""
+    temporary = folder / f".{POD_FILE}"
+    temporary.write_text(json.dumps({"of": allocation.container, **asdict(facts)}))
+    temporary.replace(folder / POD_FILE)
+
+
+def describe(allocation: Allocation, facts: PodFacts) -> Container:
+    """The container that an allocation and what is known of its pod make."""
+    alone = len(allocation.uuids) == 1
+    usual = Container(key=allocation.container, gpus=allocation.uuids)
+    return replace(
+        usual,
+        mode=Mode.SINGLE if alone else facts.mode or Mode.PER_DEVICE,
+        weight=facts.weight or usual.weight,
+        priority=facts.priority or usual.priority,
+        quantum=None if facts.quantum_ms is None else facts.quantum_ms / 1000,
+        memory=facts.memory,
+        allocation=facts.allocation or usual.allocation,
+    )

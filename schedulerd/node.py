@@ -1,0 +1,66 @@
+"""What is known of this node beside the turns: cards by NVML, pods by the kubelet and the API.
+
+Plain values that the observer sends and that status, load and identity read.  May import the contract only.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from contract.grammar import AllocationKind, Mode
+
+Seconds = float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What NVML says of a card; None where it does not say."""
+
+    memory_total: int | None = None
+    memory_used: int | None = None
+    temperature: int | None = None
+    power: float | None = None
+    utilization: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """What the cluster says of an allocation; a field is None where it says nothing."""
+
+    uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    mode: Mode | None = None
+    weight: int | None = None
+    priority: int | None = None
+    quantum_ms: int | None = None
+    memory: int | None = None
+    allocation: AllocationKind | None = None
+
+
+class Latency(Protocol):
+    """What the loop tells of itself."""
+
+    latencies: list[int]
+    worked: Seconds
+
+
+@dataclass(slots=True)
+class Node:
+    """The latest of it."""
+
+    figures: dict[str, Figures] = field(default_factory=dict)
+    figures_at: Seconds | None = None
+    pods: dict[str, PodFacts] = field(default_factory=dict)
+    """By allocation."""
+    pids: dict[int, int] = field(default_factory=dict)
+    """Of connected clients, as the kernel says; 0 where it cannot see them."""
+    foreign: int = 0
+    """Clients whose process belongs to another pod than their socket."""
+    loop: Latency | None = None
+    refusals: dict[str, int] = field(default_factory=dict)
+    """Lines that were refused, by code."""
+
+    def forget(self, client: int) -> None:
+        """A client has gone."""
+        self.pids.pop(client, None)

@@ -1,0 +1,222 @@
+"""The observer's work: follows the turn process, tells it what the node knows, and answers for it over HTTP.
+
+Owns which thread does what: the link reads, a round looks at the cards every second, requests have their own threads.
+Whatever of it fails, turns go on.  May import the rest of the observer and the control client.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from contract.errors import ContractError
+from contract.line import Line
+from schedulerd.controlclient import ControlClient
+from schedulerd.errors import Unusable
+from schedulerd.node import Figures, PodFacts
+from schedulerd.observer.cards import Cards
+from schedulerd.observer.exposition import Snapshot, expose
+from schedulerd.observer.fairness import Fairness
+from schedulerd.observer.kubelet import Kubelet
+from schedulerd.observer.whose import Owner, as_line, facts
+from schedulerd.settings import Settings
+
+if TYPE_CHECKING:
+    from schedulerd.observer.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY = 1.0
+_PROCESSES_EVERY = 5
+"""Looks between two looks at who computes."""
+_RETRY = 0.2
+_ANSWER_WITHIN = 1.8
+"""Less than what a welcome waits."""
+_SENTENCES = {
+    "overdue": ("GpuTurnOverdue", "did not yield {gpus} in time and was shut out; its next turn comes by itself"),
+    "jam": ("GpuJam", "waited across {gpus} for a container that waited for it; both now get all their GPUs at once"),
+}
+
+
+class Observer:
+    """Everything that is known beside the turns."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.cards = Cards()
+        self.kubelet = Kubelet(settings.pod_resources)
+        self.fairness = Fairness()
+        self.owners: dict[str, Owner] = {}
+        self.strangers: dict[str, int] = {}
+        self.cluster = _join_cluster(settings.node)
+        self._link: ControlClient | None = None
+        self._sending = threading.Lock()
+        self._lookups = ThreadPoolExecutor(max_workers=8, thread_name_prefix="who")
+        self._shutting = threading.Event()
+
+    # ------------------------------------------------------------------ the link
+
+    def follow(self) -> None:
+        """Read what the turn process says until told to stop; find it again whenever it is lost."""
+        while not self._shutting.is_set():
+            try:
+                with ControlClient(self.settings.control, patience=None) as link:
+                    log.info("following %s", self.settings.control)
+                    link.send(Line("observe"))
+                    self._link = link
+                    self.look(with_processes=False)
+                    while True:
+                        self._heard(link.read())
+            except (Unusable, ContractError) as error:
+                log.info("%s", error)
+            finally:
+                self._link = None
+            self._shutting.wait(_RETRY)
+
+    def stop(self) -> None:
+        """Leave."""
+        self._shutting.set()
+
+    def _heard(self, line: Line) -> None:
+        if line.verb == "who":
+            self._lookups.submit(self._answer_who, line.words["key"], line.words["devices"])
+        elif line.verb == "notice":
+            self._lookups.submit(self._tell_cluster, line.words)
+        elif line.verb == "error":
+            log.warning("the turn process refuses: %s", line.words.get("message"))
+
+    def _say(self, line: Line) -> None:
+        link = self._link
+        if link is None:
+            return
+        try:
+            with self._sending:
+                link.send(line)
+        except Unusable as error:
+            log.info("%s", error)
+
+    # ------------------------------------------------------------------ who and what happened
+
+    def _answer_who(self, key: str, devices: str) -> None:
+        try:
+            self._say(as_line(key, self._who(key, frozenset(devices.split(",")))))
+        except Exception:  # a thread pool would keep it to itself
+            log.exception("cannot tell whose %s is", key)
+
+    def _who(self, key: str, devices: frozenset[str]) -> PodFacts:
+        self.kubelet.forget(devices)
+        owner = self.kubelet.owner(devices, give_up_at=time.monotonic() + _ANSWER_WITHIN)
+        if owner is None:
+            return PodFacts()
+        self.owners[key] = owner
+        return facts(owner, self.cluster.pod(owner) if self.cluster else None)
+
+    def _tell_cluster(self, words: Mapping[str, str]) -> None:
+        reason, sentence = _SENTENCES[words["kind"]]
+        owner = self.owners.get(words["key"])
+        if self.cluster is None or owner is None:
+            return
+        message = f"Container {owner.container} " + sentence.format(gpus=words["gpus"])
+        self.cluster.tell(owner, reason=reason, message=message)
+
+    # ------------------------------------------------------------------ the cards
+
+    def look_for_ever(self) -> None:
+        """A look at the cards every second, at who computes every few."""
+        rounds = 0
+        while not self._shutting.wait(_LOOK_EVERY):
+            try:
+                self.look(with_processes=rounds % _PROCESSES_EVERY == 0)
+            except Exception:  # the next look may do
+                log.exception("cannot look at the cards")
+            rounds += 1
+
+    def look(self, *, with_processes: bool) -> None:
+        """Tell the turn process what NVML says, and see who computes without being known."""
+        for uuid, figures in self.cards.read().items():
+            self._say(_figures_line(uuid, figures))
+        if with_processes and self._link is not None:
+            self._look_for_strangers()
+
+    def _look_for_strangers(self) -> None:
+        computing = self.cards.processes()
+        if not any(computing.values()):
+            self.strangers = dict.fromkeys(computing, 0)
+            return
+        known = self._known_pids()
+        if known is None:
+            return
+        for uuid, pids in computing.items():
+            unknown = pids - known
+            if unknown and not self.strangers.get(uuid) and self.cluster is not None:
+                some = ", ".join(map(str, sorted(unknown)[:5]))
+                message = f"{uuid} is used by processes that do not take turns: {some}"
+                self.cluster.tell_node(reason="GpuUsedWithoutTurns", message=message)
+            self.strangers[uuid] = len(unknown)
+
+    def _known_pids(self) -> set[int] | None:
+        """Our clients' processes; None where the kernel does not show them to the turn process."""
+        with ControlClient(self.settings.control) as asking:
+            lines = list(asking.ask("status"))
+        pids = [line.words.get("pids", "") for line in lines if line.verb == "container"]
+        if pids and not any(pids):
+            return None
+        return {int(pid) for text in pids for pid in text.split(",") if pid}
+
+    # ------------------------------------------------------------------ HTTP
+
+    def metrics(self) -> Iterator[str]:
+        """The page; without a turn process it says so and goes on."""
+        try:
+            with ControlClient(self.settings.control) as asking:
+                lines = list(asking.ask("status"))
+        except (Unusable, ContractError) as error:
+            log.info("%s", error)
+            lines = []
+        return expose(
+            Snapshot(
+                lines=lines,
+                fairness=self._fairness(lines),
+                strangers=self.strangers,
+                kubelet_failures=self.kubelet.failures,
+                watching=None if self.cluster is None else self.cluster.watching,
+            )
+        )
+
+    def _fairness(self, lines: list[Line]) -> dict[str, float]:
+        weights = {line.words["key"]: int(line.words["weight"]) for line in lines if line.verb == "container"}
+        places = [line.words for line in lines if line.verb == "place"]
+        held = {(one["key"], one["gpu"]): int(one["held_us"]) / weights[one["key"]] for one in places}
+        self.fairness.add(time.monotonic(), held)
+        wanting: dict[str, list[str]] = {}
+        for one in places:
+            if one["state"] != "rests":
+                wanting.setdefault(one["gpu"], []).append(one["key"])
+        return self.fairness.index(wanting)
+
+    def healthy(self) -> str:
+        """Why it is not; empty when it is."""
+        return "" if self._link is not None else "the turn process does not answer"
+
+
+def _join_cluster(node: str) -> "Cluster | None":
+    if not node:
+        log.info("no --node: the API is not asked; weights and caps are the defaults")
+        return None
+    from schedulerd.observer.cluster import Cluster  # its client takes 30 MB, which stand-alone nobody needs
+
+    try:
+        cluster = Cluster(node)
+    except Exception as error:  # noqa: BLE001  the client raises what it likes; the sentence is for the operator
+        raise Unusable(
+            f"cannot reach the API: {error}. Run in a pod with a service account, or leave --node out."
+        ) from None
+    cluster.start()
+    return cluster
+
+
+def _figures_line(uuid: str, figures: Figures) -> Line:
+    words = {name: getattr(figures, name) for name in Figures.__slots__}
+    return Line("figures", {"gpu": uuid, **{name: str(value) for name, value in words.items() if value is not None}})

@@ -1,0 +1,115 @@
+"""Whose an allocation is: device ids to a container by the kubelet's list, the container's pod to facts by the API.
+
+Pure functions; a pod is the raw JSON of the API, of which only what we read is kept.
+May import the contract, the node's facts and plain types.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from contract import names
+from contract.errors import BadValue
+from contract.grammar import POD_ANNOTATIONS, AllocationKind, Mode, Word, read_word
+from contract.line import Line
+from schedulerd.node import PodFacts
+
+log = logging.getLogger(__name__)
+
+Pod = Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A container, by the kubelet."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodSummary:
+    """What is kept of a pod."""
+
+    uid: str
+    annotations: Mapping[str, str]
+    modes: Mapping[str, str]
+    """NVSHARE_MODE of its containers, which only the webhook can set."""
+    priority: int | None
+
+
+def owners(listing: Iterable[Any]) -> dict[frozenset[str], Owner]:
+    """Of the kubelet's list: who has which vGPU device ids."""
+    found: dict[frozenset[str], Owner] = {}
+    for pod in listing:
+        for container in pod.containers:
+            ids = [one for devices in container.devices if _is_ours(devices) for one in devices.device_ids]
+            if ids:
+                found[frozenset(ids)] = Owner(pod.namespace, pod.name, container.name)
+    return found
+
+
+def _is_ours(devices: Any) -> bool:
+    return bool(devices.resource_name == names.RESOURCE)
+
+
+def summarise(pod: Pod) -> PodSummary:
+    """What we keep of a pod's JSON."""
+    spec, metadata = pod.get("spec", {}), pod.get("metadata", {})
+    containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))
+    annotations = metadata.get("annotations") or {}
+    return PodSummary(
+        uid=metadata.get("uid", ""),
+        annotations={key: text for key, text in annotations.items() if key.startswith(names.DOMAIN + "/")},
+        modes={one["name"]: mode for one in containers if (mode := _mode_of(one))},
+        priority=spec.get("priority"),
+    )
+
+
+def _mode_of(container: Mapping[str, Any]) -> str:
+    entries = (one for one in container.get("env") or () if one.get("name") == names.ENV_MODE)
+    return next((one.get("value") or "" for one in entries), "")
+
+
+def facts(owner: Owner, pod: PodSummary | None) -> PodFacts:
+    """What the scheduler should know of a container; without a pod, its name alone."""
+    if pod is None:
+        return PodFacts(namespace=owner.namespace, pod=owner.pod, container=owner.container)
+    said = {word.key: value for word in POD_ANNOTATIONS if (value := _read(word, pod, owner)) is not None}
+    mode = pod.modes.get(owner.container)
+    return PodFacts(
+        uid=pod.uid,
+        namespace=owner.namespace,
+        pod=owner.pod,
+        container=owner.container,
+        mode=Mode(mode) if mode in tuple(Mode) else _as(Mode, said.get(names.MULTI_GPU)),
+        weight=_as(int, said.get(names.WEIGHT)),
+        priority=pod.priority,
+        quantum_ms=_as(int, said.get(names.QUANTUM)),
+        memory=_as(int, said.get(names.MEMORY)),
+        allocation=_as(AllocationKind, said.get(names.ALLOCATION)),
+    )
+
+
+def _as(kind: type[T], value: object) -> T | None:
+    return value if isinstance(value, kind) else None
+
+
+def _read(word: Word, pod: PodSummary, owner: Owner) -> object:
+    text = pod.annotations.get(word.key)
+    if text is None:
+        return None
+    try:
+        return read_word(word, text)
+    except BadValue as error:
+        log.warning("%s/%s came past the webhook: %s; it is passed over", owner.namespace, owner.pod, error)
+        return None
+
+
+def as_line(key: str, known: PodFacts) -> Line:
+    """The answer to `who`."""
+    words = {name: getattr(known, name) for name in PodFacts.__slots__}
+    return Line("pod", {"key": key, **{name: str(value) for name, value in words.items() if value not in (None, "")}})

@@ -1,0 +1,171 @@
+"""The state as lines: what `nvsharectl`, the load query and the metrics read.
+
+Each view is an iterator of lines, so that a large one is sent in helpings between other people's turns.
+May import the cores, the node's facts and the contract.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from contract.line import Line, encode
+from contract.load import GpuLoad, Load, encode_load
+from schedulerd import memory
+from schedulerd.accounts import Share
+from schedulerd.model import Gpu, Stage, Tenant
+from schedulerd.node import Figures, Node, PodFacts
+from schedulerd.policies import Seconds
+from schedulerd.turns import Turns
+
+
+def load(turns: Turns, node: Node, now: Seconds) -> bytes:
+    """The answer to the load query."""
+    gpus = tuple(_gpu_load(turns, gpu, node.figures.get(gpu.uuid, Figures()), now) for gpu in every_gpu(turns, node))
+    age = now if node.figures_at is None else now - node.figures_at
+    return encode_load(Load(gpus, age_ms=round(age * 1000)))
+
+
+def every_gpu(turns: Turns, node: Node) -> list[Gpu]:
+    """Those that NVML names and those that clients have named, by UUID."""
+    return [turns.gpu(uuid) for uuid in sorted(node.figures.keys() | turns.grants.gpus.keys())]
+
+
+def _gpu_load(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad:
+    turns.grants.accrue(gpu, now)
+    return GpuLoad(
+        uuid=gpu.uuid,
+        clients=len(gpu.tenants),
+        waiting=len(gpu.queue),
+        busy=gpu.busy.lately(now=now),
+        memory_used=figures.memory_used,
+        memory_total=figures.memory_total,
+        temperature=figures.temperature,
+        power=figures.power,
+        drained=gpu.drained,
+    )
+
+
+def status(turns: Turns, node: Node, now: Seconds) -> Iterator[bytes]:
+    """Everything: the daemon, GPUs, containers, and each container on each of its GPUs."""
+    yield encode(Line("daemon", _daemon_words(turns, node)))
+    for gpu in every_gpu(turns, node):
+        yield encode(Line("gpu", _gpu_words(turns, gpu, node.figures.get(gpu.uuid, Figures()), now)))
+    for tenant in tuple(turns.tenants.values()):
+        yield encode(Line("container", _container_words(tenant, node)))
+        for uuid in tenant.facts.gpus:
+            yield encode(Line("place", _place_words(turns.gpu(uuid), tenant, now)))
+    yield encode(Line("end"))
+
+
+def _said(words: Mapping[str, object]) -> dict[str, str]:
+    """Words without those that have nothing to say."""
+    return {key: _text(value) for key, value in words.items() if value is not None and value != ""}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _milliseconds(seconds: Seconds | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _daemon_words(turns: Turns, node: Node) -> dict[str, str]:
+    rules = turns.rules
+    return _said(
+        {
+            "epoch": turns.grants.epoch,
+            "policy": rules.policy.name,
+            "quantum_ms": _milliseconds(rules.fixed_quantum),
+            "side_by_side": rules.side_by_side,
+            "containers": len(turns.tenants),
+            "processes": len(turns.members),
+            "jams": turns.jams.jams,
+            "foreign": node.foreign,
+            "loop": ",".join(map(str, node.loop.latencies)) if node.loop else None,
+            "loop_us": round(node.loop.worked * 1e6) if node.loop else None,
+            "refusals": ",".join(f"{code}:{count}" for code, count in sorted(node.refusals.items())),
+        }
+    )
+
+
+def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[str, str]:
+    turns.grants.accrue(gpu, now)
+    return _said(
+        {
+            "uuid": gpu.uuid,
+            "clients": len(gpu.tenants),
+            "holders": len(gpu.holders),
+            "waiting": len(gpu.queue),
+            "busy": gpu.busy.lately(now=now),
+            "busy_ms": _milliseconds(gpu.busy.total),
+            "grants": gpu.grants,
+            "switches": gpu.switches,
+            "drained": gpu.drained,
+            "paused": gpu.paused,
+            "quantum_ms": _milliseconds(gpu.fixed_quantum),
+            "needed": gpu.needed,
+            "memory_used": figures.memory_used,
+            "memory_total": figures.memory_total,
+            "temperature": figures.temperature,
+            "power": figures.power,
+            "utilization": figures.utilization,
+        }
+    )
+
+
+def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
+    facts = tenant.facts
+    pod = node.pods.get(facts.key, PodFacts())
+    pids = [str(pid) for process in tenant.processes if (pid := node.pids.get(process, 0))]
+    return _said(
+        {
+            "key": facts.key,
+            "namespace": pod.namespace,
+            "pod": pod.pod,
+            "container": pod.container,
+            "mode": facts.mode,
+            "gang": tenant.gang,
+            "weight": facts.weight,
+            "priority": facts.priority,
+            "processes": len(tenant.processes),
+            "pids": ",".join(pids[:64]),
+            "memory": facts.memory,
+        }
+    )
+
+
+def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
+    share: Share = tenant.shares[gpu.uuid]
+    state, since = state_of(gpu, tenant)
+    return _said(
+        {
+            "key": tenant.facts.key,
+            "gpu": gpu.uuid,
+            "state": state,
+            "since_ms": None if since is None else max(0, round((now - since) * 1000)),
+            "held_us": round(share.held * 1e6),
+            "waited_us": round(share.waited * 1e6),
+            "waits": ",".join(map(str, share.waits)),
+            "turns": share.turns,
+            "yields": share.yields,
+            "overdue": share.overdue,
+            "pageable": share.pageable,
+            "unpageable": share.unpageable,
+        }
+    )
+
+
+def state_of(gpu: Gpu, tenant: Tenant) -> tuple[str, Seconds | None]:
+    """What a container does on a GPU, and since when."""
+    turn, wish = tenant.turns.get(gpu.uuid), tenant.wishes.get(gpu.uuid)
+    if turn is not None:
+        return ("holds" if turn.stage is Stage.RUNNING else "yields"), turn.granted_at
+    if wish is not None:
+        return "waits", wish.since
+    return "rests", None
+
+
+def fits(turns: Turns, gpu: Gpu) -> bool | None:
+    """Whether all working sets on a card fit together; None while its size is unknown."""
+    return None if gpu.capacity is None else memory.room(turns.rules, gpu) >= gpu.needed

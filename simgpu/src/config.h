@@ -1,0 +1,29 @@
+/* What the environment says, read once; unknown values are refused with a sentence. */
+#ifndef SIMGPU_CONFIG_H
+#define SIMGPU_CONFIG_H
+
+#include "layout.h"
+
+struct sg_settings {
+    char file[512];
+    char label[SG_LABEL];
+    bool devices_given;
+    uint32_t devices;
+    struct sg_device_card card[SG_DEVICES];
+    struct sg_physics physics;
+    uint32_t physics_given; /* bit i: the i-th physics variable was in the environment */
+    uint64_t stretch_before_ns, stretch_after_ns;
+    uint64_t kernel_ns;
+    uint64_t data_bytes;
+    int driver_version;
+};
+
+/* False: `problem` holds a sentence what is wrong and one how to fix it. */
+bool sg_read_settings(struct sg_settings *settings, char problem[256]);
+
+/* "5ms", "20us", "2s", "100ns" or a bare number of nanoseconds; false when it is none. */
+bool sg_parse_duration(const char *text, uint64_t *nanoseconds);
+/* "16GB" (2^30), "300MB" (2^20), "4K", or bytes. */
+bool sg_parse_bytes(const char *text, uint64_t *bytes);
+
+#endif

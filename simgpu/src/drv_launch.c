@@ -1,0 +1,101 @@
+/* Every way to launch a kernel ends in `launch`. A kernel of length 0 puts nothing into a queue: it cannot be told apart
+ * from one that has run, and so its launch costs what checking the arguments costs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture.h"
+
+#define PARAM_BUFFER ((void *)1)
+#define PARAM_END ((void *)0)
+
+static bool stretches;
+
+static uint64_t random_below(uint64_t limit) {
+    uint64_t x = sg_thread.random ? sg_thread.random : sg_now() | 1;
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    sg_thread.random = x;
+    return limit ? x % limit : 0;
+}
+
+/* Race drills: the call takes a random time before and after the work is submitted. */
+static void stretch(uint64_t limit_ns) {
+    uint64_t until = sg_monotonic_ns() + random_below(limit_ns);
+    while (limit_ns && sg_monotonic_ns() < until)
+        __builtin_ia32_pause();
+}
+
+uint64_t sg_kernel_length(const struct sg_kernel_work *kernel) {
+    uint64_t length = kernel->function->length_ns;
+    if (!kernel->function->length_is_param)
+        return length;
+    if (kernel->params && kernel->params[0])
+        memcpy(&length, kernel->params[0], sizeof length);
+    for (void **extra = kernel->extra; extra && extra[0] != PARAM_END; extra += 2)
+        if (extra[0] == PARAM_BUFFER)
+            memcpy(&length, extra[1], sizeof length);
+    return length;
+}
+
+CUresult sg_run_kernel(CUstream stream, const struct sg_kernel_work *kernel) {
+    const CUfunction function = kernel->function;
+    struct sg_op op = {.kind = function->partners ? SG_TOGETHER : SG_KERNEL, .length_ns = kernel->length_ns};
+    if (function->partners)
+        op.target = function->group_key, op.sequence = function->partners;
+    if (stretches)
+        stretch(sg_client.settings.stretch_before_ns);
+    CUresult result = op.length_ns || function->partners ? sg_push(stream, &op, NULL, NULL) : CUDA_SUCCESS;
+    if (stretches)
+        stretch(sg_client.settings.stretch_after_ns);
+    return result;
+}
+
+__attribute__((constructor)) static void read_stretch(void) {
+    const char *environment[] = {"SIMGPU_STRETCH_BEFORE", "SIMGPU_STRETCH_AFTER"};
+    for (size_t i = 0; i < COUNT(environment); i++)
+        stretches |= getenv(environment[i]) != NULL;
+}
+
+static CUresult launch_slowly(CUstream stream, struct sg_kernel_work *kernel) {
+    kernel->length_ns = sg_kernel_length(kernel);
+    return sg_submit(stream, &(struct sg_work){.type = SG_NODE_KERNEL, .kernel = *kernel});
+}
+
+static inline bool is_shape(unsigned x, unsigned y, unsigned z) {
+    return x && y && z;
+}
+
+/* A kernel of length 0 on a stream that does not capture: nothing is to be done. */
+static inline bool is_idle(const struct CUfunc_st *function, CUstream stream) {
+    return function->is_idle && !sg_is_capturing(stream) && !stretches &&
+           !atomic_load_explicit(&stream->context->captures, memory_order_relaxed);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream given, void **params,
+                        void **extra) {
+    CUstream stream;
+    NEED_INIT();
+    CUresult result = sg_stream(given, &stream);
+    if (UNLIKELY(result != CUDA_SUCCESS))
+        return result;
+    if (UNLIKELY(sg_is(function, SG_KERNEL_HANDLE)))
+        function = sg_function_of_kernel(function, stream->context);
+    if (UNLIKELY(!sg_is(function, SG_FUNCTION_HANDLE)))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (UNLIKELY(!is_shape(grid_x, grid_y, grid_z) || !is_shape(block_x, block_y, block_z) ||
+                 (uint64_t)block_x * block_y * block_z > 1024 || (params && extra)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (LIKELY(is_idle(function, stream))) {
+        sg_thread.zero_launches++;
+        return CUDA_SUCCESS;
+    }
+    struct sg_kernel_work kernel = {
+        .function = function,
+        .grid = {grid_x, grid_y, grid_z},
+        .block = {block_x, block_y, block_z},
+        .shared_bytes = shared_bytes,
+        .params = params,
+        .extra = extra,
+    };
+    return launch_slowly(stream, &kernel);
+}

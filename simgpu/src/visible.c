@@ -1,0 +1,68 @@
+/* NVIDIA_VISIBLE_DEVICES is heeded as the container runtime would (there is none in front of this library), then
+ * CUDA_VISIBLE_DEVICES as the driver does: a list of indices or UUID prefixes that ends at the first invalid entry.
+ */
+#define _GNU_SOURCE
+#include "visible.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct choice {
+    uint32_t count, device[SG_DEVICES];
+};
+
+void sg_format_uuid(const uint8_t uuid[16], char text[48]) {
+    int at = snprintf(text, 48, "GPU-");
+    for (int i = 0; i < 16; i++)
+        at += snprintf(text + at, (size_t)(48 - at), i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+}
+
+static int find_device(const struct sg_header *header, const struct choice *among, const char *text) {
+    char *end, uuid[48];
+    if (strncmp(text, "GPU-", 4) == 0) {
+        for (uint32_t i = 0; i < among->count; i++) {
+            sg_format_uuid(header->card[among->device[i]].uuid, uuid);
+            if (strlen(text) > 4 && strncmp(uuid, text, strlen(text)) == 0)
+                return (int)i;
+        }
+        return -1;
+    }
+    long index = strtol(text, &end, 10);
+    return end != text && *end == '\0' && index >= 0 && index < (long)among->count ? (int)index : -1;
+}
+
+static bool has(const struct choice *choice, uint32_t device) {
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (choice->device[i] == device)
+            return true;
+    return false;
+}
+
+static struct choice narrow(const struct sg_header *header, struct choice among, const char *list, bool runtime) {
+    struct choice chosen = {0};
+    char copy[1024], *rest = NULL;
+    if (runtime && (strcmp(list, "all") == 0 || !*list))
+        return among;
+    snprintf(copy, sizeof copy, "%s", list);
+    for (char *part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+        int found = find_device(header, &among, part);
+        if (found < 0 || has(&chosen, among.device[found]))
+            break;
+        chosen.device[chosen.count++] = among.device[found];
+    }
+    return chosen;
+}
+
+uint32_t sg_visible_devices(const struct sg_header *header, uint32_t device[SG_DEVICES], bool heed_cuda) {
+    struct choice choice = {.count = header->devices};
+    for (uint32_t i = 0; i < header->devices; i++)
+        choice.device[i] = i;
+    const char *runtime = getenv("NVIDIA_VISIBLE_DEVICES"), *cuda = getenv("CUDA_VISIBLE_DEVICES");
+    if (runtime)
+        choice = narrow(header, choice, runtime, true);
+    if (cuda && heed_cuda)
+        choice = narrow(header, choice, cuda, false);
+    memcpy(device, choice.device, sizeof choice.device);
+    return choice.count;
+}

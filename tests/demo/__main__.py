@@ -1,0 +1,58 @@
+"""`python -m tests.demo`: reads the flags, tells the story, turns errors into two lines and an exit code.
+
+May import the demo's story and errors.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.demo.drawing import Brush
+from tests.demo.errors import DemoError
+from tests.demo.story import Settings, Stage, elapsed, tell
+
+
+def read_settings(arguments: list[str]) -> Settings:
+    """The settings that the command line names."""
+    parser = argparse.ArgumentParser(prog="make demo", description="The main job in a minute, on software GPUs.")
+    parser.add_argument(
+        "--seconds", type=float, default=Settings.seconds, help="how long the jobs run (default: %(default)s)"
+    )
+    parser.add_argument("--devices", default=Settings.devices, help="software GPUs (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=Settings.port, help="the webhook's port; 0 takes a free one")
+    return Settings(**vars(parser.parse_args(arguments)))
+
+
+def _positive(text: str) -> float:
+    seconds = float(text)
+    if not 0.5 <= seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.5 and 600 seconds")
+    return seconds
+
+
+def main(arguments: list[str]) -> int:
+    began = time.monotonic()
+    settings = read_settings(arguments)
+    try:
+        with tempfile.TemporaryDirectory(prefix="nvshare-demo-") as folder:
+            tell(Stage(Path(folder), settings, Brush(sys.stdout.isatty()), print))
+    except DemoError as error:
+        print(f"demo: {error}\n  fix: {error.fix}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"demo: {error.strerror}: {error.filename}\n  fix: give this user a place to write (TMPDIR) and room",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        print("demo: ended by you; nothing is left running", file=sys.stderr)
+        return 130
+    print(f"\n({elapsed(began)})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""A node of temp folders, a kubelet stand-in, and the whole plugin in this process on GPUs that do not exist."""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from deviceplugin.board import Board
+from deviceplugin.inventory import Rules
+from deviceplugin.layout import Layout
+from deviceplugin.serve import Plugin
+from deviceplugin.settings import Inject, Settings, Times
+from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
+from tests.deviceplugin.kubelet import Kubelet
+
+FAST = Times(rescan=0.2, check=0.05, quiet=0.2, release=0.2, report=0.05, load_fresh=2.0)
+
+
+@dataclass
+class Setup:
+    """Everything a test may touch."""
+
+    kubelet: Kubelet
+    library: FakeLibrary
+    plugin: Plugin
+    happenings: Happenings
+    settings: Settings
+
+    @property
+    def board(self) -> Board:
+        return self.plugin.board
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A temp folder with a short name: a socket's path may have 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="dp-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def settings(short_path: Path) -> Settings:
+    """A node in a temp folder."""
+    hook = short_path / "image" / "libnvshare.so"
+    hook.parent.mkdir()
+    hook.write_bytes(b"hook 1")
+    return Settings(
+        layout=Layout(short_path / "node", short_path / "cdi"),
+        kubelet_folder=short_path / "k",
+        pod_resources_socket=short_path / "pod-resources.sock",
+        control_socket=short_path / "control.sock",
+        hook_file=hook,
+        rules=Rules(slots=10),
+        inject=Inject.CDI,
+        metrics_port=None,
+        times=FAST,
+    )
+
+
+RunPlugin = Callable[..., Setup]
+
+
+@contextmanager
+def running(settings: Settings, *, gpus: int = 4) -> Iterator[Setup]:
+    """The plugin in a thread, registered or not, as its kubelet wants."""
+    library = FakeLibrary(*(make_gpu(number) for number in range(gpus)))
+    plugin, happenings, stop = Plugin(settings, library), Happenings(), threading.Event()
+    happenings.listen_to(plugin)
+    thread = threading.Thread(target=plugin.run, args=(stop,))
+    thread.start()
+    try:
+        yield Setup(Kubelet(settings.kubelet_folder), library, plugin, happenings, settings)
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive(), "the plugin does not end"
+
+
+@pytest.fixture
+def run_plugin(settings: Settings) -> Iterator[RunPlugin]:
+    """`run_plugin(gpus=2, inject=…)`: started once the kubelet has been started by the test or not at all."""
+    with ExitStack() as stack:
+
+        def run(*, gpus: int = 4, **changes: object) -> Setup:
+            changed = replace(settings, **changes)  # type: ignore[arg-type]
+            setup = stack.enter_context(running(changed, gpus=gpus))
+            stack.callback(setup.kubelet.stop)
+            return setup
+
+        yield run
+
+
+@pytest.fixture
+def setup(run_plugin: RunPlugin) -> Setup:
+    """Four GPUs, registered, and listened to."""
+    setup = run_plugin()
+    setup.kubelet.start()
+    setup.kubelet.wait_for_list()
+    return setup

@@ -1,0 +1,192 @@
+"""The commands as processes: `serve` under its supervisor, `explain`, and what they say when something is wrong."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from contract.load import GpuLoad, Load, encode_load
+from deviceplugin.server import PREFIX
+from deviceplugin.settings import Settings
+from deviceplugin.supervise import next_wait
+from tests.deviceplugin.kubelet import Kubelet
+
+ROOT = Path(__file__).parents[2]
+SIMGPU = ROOT / "build" / "simgpu"
+pytestmark = pytest.mark.skipif(
+    not (SIMGPU / "libnvidia-ml.so.1").exists(), reason="build/simgpu is not built: make native"
+)
+
+
+def serve_command(settings: Settings, *more: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "deviceplugin", "serve", f"--node-root={settings.layout.root}"),
+        *(f"--cdi-folder={settings.layout.cdi}", f"--kubelet-folder={settings.kubelet_folder}"),
+        *(f"--control-socket={settings.control_socket}", f"--pod-resources-socket={settings.pod_resources_socket}"),
+        *(f"--hook-file={settings.hook_file}", "--inject=cdi", "--metrics-port=0", *more),
+    ]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(SIMGPU),
+        "SIMGPU_FILE": str(folder / "gpus"),
+        "SIMGPU_DEVICES": "2xA100-40GB,1xT4-16GB",
+    }
+
+
+@pytest.fixture
+def serving(settings: Settings, short_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Kubelet]]:
+    """The command on the software GPU's NVML, and its kubelet."""
+    kubelet = Kubelet(settings.kubelet_folder).start()
+    command = serve_command(settings, "--slots-for=Tesla T4=2")
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(short_path))
+    try:
+        kubelet.wait_for_list(seconds=30)
+        yield process, kubelet
+    finally:
+        process.terminate()
+        process.wait(20)
+        kubelet.stop()
+
+
+def own_sockets(kubelet: Kubelet) -> list[Path]:
+    return list(kubelet.folder.glob(f"{PREFIX}*.sock"))
+
+
+def test_it_serves_what_nvml_finds_and_ends_clean_when_told(serving: tuple[subprocess.Popen[bytes], Kubelet]) -> None:
+    process, kubelet = serving
+    assert len(kubelet.wait_for_list()) == 22
+    process.terminate()
+
+    assert process.wait(20) == 0
+    assert own_sockets(kubelet) == []
+
+
+def test_a_killed_worker_has_a_successor_at_once(serving: tuple[subprocess.Popen[bytes], Kubelet]) -> None:
+    process, kubelet = serving
+    for _ in range(3):
+        before = kubelet.lists
+        (worker,) = psutil.Process(process.pid).children()
+        worker.kill()
+        kubelet.wait_for_list(after=before, seconds=20)
+
+    assert process.poll() is None
+    assert len(own_sockets(kubelet)) == 1, "sockets of the killed ones are taken away"
+
+
+def test_a_killed_supervisor_takes_its_worker_with_it(serving: tuple[subprocess.Popen[bytes], Kubelet]) -> None:
+    process, _ = serving
+    (worker,) = psutil.Process(process.pid).children()
+    process.send_signal(signal.SIGKILL)
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        worker.wait(10)
+    assert not worker.is_running()
+
+
+@pytest.mark.parametrize(
+    ("wait", "lived", "expected"),
+    [
+        pytest.param(0.0, 60.0, 0.0, id="after a long life: at once"),
+        pytest.param(5.0, 60.0, 0.0, id="and whatever was before is forgotten"),
+        pytest.param(0.0, 0.9, 0.05, id="after a short one: almost at once"),
+        pytest.param(0.05, 0.9, 0.1, id="after the next: later"),
+        pytest.param(4.0, 0.9, 5.0, id="but never later than a few seconds"),
+    ],
+)
+def test_wait_for_the_next_worker(wait: float, lived: float, expected: float) -> None:
+    assert next_wait(wait, lived=lived) == expected
+
+
+def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deviceplugin", *arguments]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **more}, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param(["serve", "--slots=0"], "Give a whole number from 1 to 1000", id="an odd value"),
+        pytest.param(["serve", "--hook-file=/nowhere"], "--hook-file", id="no hook"),
+        pytest.param(["explain", "--available=x", "--size=1"], "GPU-UUID", id="not a device id"),
+        pytest.param(
+            ["explain", "--available=GPU-a__0", "--size=1", "--weights=default", "--load=/nowhere"],
+            "Name a control socket or a file by --load",
+            id="no load",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence_and_an_exit_code(arguments: list[str], sentence: str, short_path: Path) -> None:
+    elsewhere = [f"--node-root={short_path}", f"--kubelet-folder={short_path}", "--metrics-port=0", "--inject=cdi"]
+    ended = run(*arguments, *(elsewhere if arguments[0] == "serve" else []), **environment(short_path))
+
+    assert ended.returncode == 1
+    assert sentence in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert len([line for line in ended.stderr.splitlines() if line.startswith("nvshare-device-plugin: ")]) == 1
+
+
+def test_explain_shows_every_number_behind_a_choice(tmp_path: Path) -> None:
+    load = tmp_path / "load"
+    load.write_bytes(encode_load(Load((GpuLoad(uuid="GPU-a", busy=0.5), GpuLoad(uuid="GPU-b", waiting=1)), 0)))
+    words = ("explain", "--available=GPU-a__0,GPU-a__1,GPU-b__0", "--size=2", "--slots=2", "--numa=GPU-a=0")
+    by_count, by_load = run(*words), run(*words, "--weights=default", f"--load={load}")
+
+    assert re.search(r"GPU-a +2 +2 +0", by_count.stdout)
+    assert "answer: GPU-a__0 GPU-b__0" in by_count.stdout
+    # taken 0, busy 0.5, waiting 0, sum 0.5; taken 0.5, busy 0, waiting 0.5 * 1/2, sum 0.75
+    assert re.search(r"GPU-a +2 +2 +0 +0.000 +0.500 +0.000 +0.500", by_load.stdout)
+    assert re.search(r"GPU-b +1 +2 +- +0.500 +0.000 +0.250 +0.750", by_load.stdout)
+
+
+def test_explain_says_when_allocate_would_refuse() -> None:
+    answer = run("explain", "--available=GPU-a__0,GPU-a__1", "--size=2").stdout
+
+    assert "Allocate would refuse this container (SameGpu)" in answer
+
+
+def read_port(process: subprocess.Popen[bytes]) -> str:
+    """The port of --metrics-port=0 is said in the log; what comes after it is read away."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        match = re.search(rb"metrics on port ([0-9]+)", line)
+        if match:
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return match[1].decode()
+    raise AssertionError("it ended before it served metrics")
+
+
+def test_metrics_tell_slots_calls_and_refusals(settings: Settings, short_path: Path) -> None:
+    kubelet = Kubelet(settings.kubelet_folder).start()
+    command = serve_command(settings, "--no-supervisor")
+    with subprocess.Popen(command, cwd=ROOT, env=environment(short_path), stderr=subprocess.PIPE) as process:
+        try:
+            port = read_port(process)
+            ids = list(kubelet.wait_for_list(seconds=30))
+            kubelet.prefer(ids, 1)
+            kubelet.allocate(ids[0])
+            with contextlib.suppress(Exception):
+                kubelet.allocate(ids[0], ids[1])
+            text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        finally:
+            process.terminate()
+            process.wait(20)
+            kubelet.stop()
+
+    assert 'nvshare_device_plugin_allocations_total{vgpus="1"} 1.0' in text
+    assert 'nvshare_device_plugin_refusals_total{reason="SameGpu"} 1.0' in text
+    assert 'nvshare_device_plugin_refusals_total{reason="UnknownDevice"} 0.0' in text
+    assert 'nvshare_device_plugin_call_seconds_count{call="Allocate"} 2.0' in text
+    assert 'nvshare_device_plugin_registrations_total{cause="first"} 1.0' in text
+    assert text.count("nvshare_device_plugin_slots{") == 3

@@ -1,0 +1,98 @@
+"""Flags: what they mean, and what is refused with a remedy."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from deviceplugin.__main__ import main
+from deviceplugin.errors import BadSetting
+from deviceplugin.injection import Injection, takes_cdi
+from deviceplugin.placement import Strategy
+from deviceplugin.scoring import Weights
+from deviceplugin.settings import Inject, Settings, add_arguments, read_settings
+
+
+def read(*flags: str, **environment: str) -> Settings:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, environment)
+    return read_settings(parser.parse_args(list(flags)))
+
+
+def test_without_flags_the_settings_are_the_contracts() -> None:
+    assert read() == Settings()
+
+
+def test_every_flag_is_heard() -> None:
+    settings = read(
+        *("--slots=4", "--slots-for=NVIDIA L4=2", "--slots-for=GPU-a=8", "--exclude=GPU-b,GPU-c", "--exclude=T4"),
+        *("--strategy=pack", "--weights=busy=2,power=0", "--inject=cdi", "--max-per-container=3"),
+        *("--metrics-port=off", "--release-seconds=0.5", "--node-root=/n"),
+        NODE_NAME="node-1",
+    )
+
+    assert (settings.rules.slots, settings.rules.slots_for) == (4, {"NVIDIA L4": 2, "GPU-a": 8})
+    assert settings.rules.exclude == {"GPU-b", "GPU-c", "T4"}
+    assert (settings.strategy, settings.inject, settings.most_per_container) == (Strategy.PACK, Inject.CDI, 3)
+    assert settings.weights == Weights(busy=2.0, power=0.0)
+    assert (settings.metrics_port, settings.times.release, settings.node_name) == (None, 0.5, "node-1")
+    assert settings.layout.hook == Path("/n/hook/libnvshare.so")
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *("--slots=0", "--slots=1001", "--slots=", "--slots=ten", "--slots=1.5", "--slots=-1", "--slots=٣"),
+        *("--slots-for=L4", "--slots-for==4", "--slots-for=L4=0", "--slots-for=L4=x"),
+        *("--strategy=random", "--inject=yes", "--max-per-container=-1", "--metrics-port=70000"),
+        *("--weights=busy", "--weights=busy=-1", "--weights=speed=1", "--weights=busy=1,busy=2", "--weights=busy=nan"),
+        *("--release-seconds=0", "--release-seconds=soon", "--node-root=here", "--kubelet-folder="),
+    ],
+)
+def test_an_odd_value_is_refused_with_a_remedy(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadSetting) as caught:
+        read(flag)
+
+    assert flag.partition("=")[0] in str(caught.value)
+    assert str(caught.value).count(". ") >= 1
+    assert main(["serve", flag]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("runtime", "kubelet", "expected"),
+    [
+        ("containerd://2.3.6", "v1.36.4", True),
+        ("containerd://2.0.0-rc.1", "v1.30.0", True),
+        ("containerd://1.7.20", "v1.36.4", False),
+        ("cri-o://1.30.0", "v1.30.0", True),
+        ("cri-o://1.22.0", "v1.36.0", False),
+        ("containerd://2.3.6", "v1.28.0", False),
+        ("docker://24.0", "v1.36.4", False),
+        ("", "", False),
+    ],
+)
+def test_versions_that_take_cdi(runtime: str, kubelet: str, expected: bool) -> None:
+    assert takes_cdi({"runtime": runtime, "kubelet": kubelet}) is expected
+
+
+class NodeInfo:
+    """A cluster that knows the node's versions, or does not answer."""
+
+    def __init__(self, runtime: str) -> None:
+        self.runtime, self.questions = runtime, 0
+
+    def read_node_info(self) -> dict[str, str]:
+        self.questions += 1
+        return {"runtime": self.runtime, "kubelet": "v1.36.4"}
+
+
+def test_the_answer_is_remembered_for_a_start_without_the_cluster(tmp_path: Path) -> None:
+    cluster = NodeInfo("containerd://2.3.6")
+
+    assert Injection(Inject.AUTO, tmp_path, None).decide() is False
+    assert Injection(Inject.AUTO, tmp_path, cluster).decide() is True  # type: ignore[arg-type]
+    assert Injection(Inject.AUTO, tmp_path, None).decide() is True
+    assert Injection(Inject.AUTO, tmp_path, cluster).decide() is True  # type: ignore[arg-type]
+    assert cluster.questions == 1, "a start must not wait for the cluster when the answer is known"
+    assert Injection(Inject.MOUNTS, tmp_path, cluster).decide() is False  # type: ignore[arg-type]

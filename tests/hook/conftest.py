@@ -1,0 +1,40 @@
+"""What the hook's tests share: the built libraries, a machine of their own, the daemon's end of the wire."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hook.peer import Peer
+from tests.hook.support import ROOT, Machine
+from tests.schedulerd.client import Daemon
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _libraries() -> None:
+    for room in ("simgpu", "hook"):
+        subprocess.run(["make", "-s", "-C", str(ROOT / room)], check=True)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def peer(machine: Machine) -> Iterator[Peer]:
+    """A scripted daemon for a machine of one GPU."""
+    one = Peer(machine.sockets, machine.uuids())
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def daemon(machine: Machine) -> Iterator[Daemon]:
+    """The real daemon, turns of 50 ms, nobody beside anybody."""
+    one = Daemon(machine.sockets, "--quantum=50ms", "--side-by-side=never")
+    one.start()
+    yield one
+    if one.process is not None and one.process.poll() is None:
+        one.end()

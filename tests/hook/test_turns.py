@@ -1,0 +1,19 @@
+"""No launch without a turn, at a reduced count; `make drills` does it 100,000 times."""
+
+import pytest
+
+from tests.hook.support import hook_built
+from tests.hook.yielding import rounds
+
+
+@pytest.mark.slow
+def test_nothing_is_executed_outside_a_turn() -> None:
+    outcome = rounds(1_000)
+
+    assert outcome.outside == 0, outcome.line()
+    assert outcome.kernels > outcome.yields
+
+
+@pytest.mark.slow
+def test_the_drill_sees_a_weakened_gate() -> None:
+    assert rounds(600, hook=hook_built("weakened", EXTRA="-DNVSHARE_WEAKENED_GATE")).outside > 0

@@ -1,0 +1,1 @@
+"""Manifests, installation and the whole story on a real node."""

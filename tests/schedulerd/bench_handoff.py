@@ -1,0 +1,158 @@
+"""What a hand-off costs beside a C epoll echo in the same run; what an idle daemon costs; memory; the load query.
+
+The clients are one C program, so that both daemons are measured by the same hand.
+"""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from contract.load import QUERY, decode_load
+from schedulerd.controlclient import ControlClient
+from tests.bench import Row
+from tests.schedulerd.client import Client, Daemon, running_daemon
+
+HERE = Path(__file__).parent
+HANDOFFS = 20_000
+METRICS_EVERY = 1.0
+
+
+def compiled(name: str, folder: Path) -> Path:
+    """A C program of this folder, built into another."""
+    program = folder / name
+    warnings = ["-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-Wstrict-prototypes"]
+    subprocess.run(["gcc", "-O2", "-std=c11", *warnings, "-o", program, HERE / f"{name}.c"], check=True)
+    return program
+
+
+def handoffs(program: Path, socket: Path, clients: int, *, hello: bool) -> list[float]:
+    """Microseconds from `done` to the next `grant`, sorted."""
+    command = [program, socket, str(clients), str(HANDOFFS), *(["hello"] if hello else [])]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return sorted(map(float, run.stdout.split()))
+
+
+@contextlib.contextmanager
+def echo(program: Path, socket: Path) -> Iterator[None]:
+    process = subprocess.Popen([program, socket])
+    while not socket.exists():
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def p(figures: list[float], percent: float) -> float:
+    return figures[min(len(figures) - 1, int(len(figures) * percent / 100))]
+
+
+def bench() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        clients, yardstick = compiled("clients", folder), compiled("echo", folder)
+        for count in (2, 200):
+            yield from _handoff(folder, clients, yardstick, count)
+        yield from _footprint(folder)
+
+
+def _handoff(folder: Path, clients: Path, yardstick: Path, count: int) -> Iterator[Row]:
+    """Turn about, three times, so that a noisy moment meets both."""
+    ours: list[list[float]] = []
+    theirs: list[list[float]] = []
+    for attempt in range(3):
+        socket = folder / f"echo-{count}-{attempt}"
+        with echo(yardstick, socket):
+            theirs.append(handoffs(clients, socket, count, hello=False))
+        with observed_daemon(folder, "--policy=fair", "--side-by-side=never") as (daemon, _observer):
+            ours.append(handoffs(clients, daemon.socket, count, hello=True))
+    for percent, limit in ((50, 3.0), (99, None)):
+        c = statistics.median(p(figures, percent) for figures in theirs)
+        python = statistics.median(p(figures, percent) for figures in ours)
+        yield Row(what=f"hand-off p{percent}, {count} clients", value=python, unit="us", against=f"C echo {c:.1f} us")
+        yield Row(what=f"  times the C echo, p{percent}", value=python / c, unit="x", limit=limit)
+
+
+@contextlib.contextmanager
+def observed_daemon(folder: Path, *flags: str) -> Iterator[tuple[Daemon, psutil.Process]]:
+    """A daemon with its observer, and somebody who scrapes the metrics."""
+    with running_daemon(folder, "--observer=spawn", "--metrics-port=0", "--log-level=info", *flags) as daemon:
+        assert daemon.process is not None
+        yield daemon, _child(daemon.process.pid)
+        daemon.end()
+
+
+def _child(pid: int) -> psutil.Process:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for child in psutil.Process(pid).children():
+            if any(one.status == psutil.CONN_LISTEN for one in child.net_connections()):
+                return child
+        time.sleep(0.05)
+    raise AssertionError("the observer does not listen")
+
+
+def _footprint(folder: Path) -> Iterator[Row]:
+    """16 GPUs, 200 clients that have all of them."""
+    gpus = ",".join(f"GPU-{number}" for number in range(16))
+    with observed_daemon(folder, "--side-by-side=never") as (daemon, observer):
+        assert daemon.process is not None
+        turns = psutil.Process(daemon.process.pid)
+        everybody = [
+            Client(daemon.socket, container=f"c{i}", gpus=gpus, mode="gang" if i % 4 == 0 else "per-device")
+            for i in range(200)
+        ]
+        for client in everybody:
+            client.want()
+        yield Row(what="load query, 200 x 16 waiting, p50", value=_load_query(daemon), unit="ms", limit=2.0)
+        port = next(one.laddr.port for one in observer.net_connections() if one.status == psutil.CONN_LISTEN)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            page = len(answer.read())
+        mib = 1 << 20
+        yield Row(
+            what="memory of the turn process, 16 x 200", value=turns.memory_info().rss / mib, unit="MiB", limit=40
+        )
+        both = (turns.memory_info().rss + observer.memory_info().rss) / mib
+        yield Row(
+            what="memory of both", value=both, unit="MiB", limit=100, note=f"after a page of {page / mib:.1f} MiB"
+        )
+        for client in everybody:
+            client.close()
+    yield from _idle(folder)
+
+
+def _load_query(daemon: Daemon) -> float:
+    figures = []
+    for _ in range(50):
+        with ControlClient(daemon.control) as client:
+            began = time.perf_counter()
+            client._socket.sendall(QUERY)
+            decode_load(iter(client._file.readline, b""))
+            figures.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(figures)
+
+
+def _idle(folder: Path) -> Iterator[Row]:
+    """200 clients at rest: both processes together, over ten seconds."""
+    with observed_daemon(folder, "--side-by-side=never") as (daemon, observer):
+        assert daemon.process is not None
+        everybody = [Client(daemon.socket, container=f"c{i}") for i in range(200)]
+        time.sleep(2)
+        processes = [psutil.Process(daemon.process.pid), observer]
+        before = [sum(one.cpu_times()[:2]) for one in processes]
+        time.sleep(10)
+        after = [sum(one.cpu_times()[:2]) for one in processes]
+        turn, seen = ((end - begin) * 10 for begin, end in zip(before, after, strict=True))
+        yield Row(what="idle turn process, 200 clients at rest", value=turn, unit="%", limit=0.5, against="of a core")
+        yield Row(what="idle observer", value=seen, unit="%", against="of a core", note=f"{os.cpu_count()} cores")
+        for client in everybody:
+            client.close()

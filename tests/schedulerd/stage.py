@@ -1,0 +1,174 @@
+"""The core with containers around it that keep every order in mind: what properties and simulations are stated about.
+
+A `Floor` carries out the orders as the shell would, and checks after each event what must never be.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from schedulerd.messages import Done, Grant, Reserved, Revoked, Wanted, Yield
+from schedulerd.model import Container, Notice, Order, Rules, SetGate, Stage, Tell
+from schedulerd.turns import Turns
+
+
+class Broken(AssertionError):
+    """Something that must never be has been."""
+
+
+@dataclass
+class Seat:
+    """What one process has heard: the turns it rides, and those it was asked to yield."""
+
+    container: str
+    turns: dict[str, Grant] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+
+class Floor:
+    """Turns, and everybody who hears of them."""
+
+    def __init__(self, rules: Rules, *, capacity: int | None = None, gpus: int = 4) -> None:
+        self.turns = Turns(rules, epoch="0000000a")
+        self.now = 0.0
+        self.capacity = capacity
+        for number in range(1, gpus + 1):
+            self.turns.gpu(f"GPU-{number}").capacity = capacity
+        self.seats: dict[int, Seat] = {}
+        self.gates: dict[tuple[str, str], int] = {}
+        self.notices: list[Notice] = []
+        self.reserved: dict[int, int] = defaultdict(int)
+        self.history: list[str] = []
+        self.longest_wait = 0.0
+        self._next_process = 0
+
+    # ------------------------------------------------------------------ events
+
+    def join(self, container: Container) -> int:
+        self._next_process += 1
+        process = self._next_process
+        self.turns.join(process, container)
+        self.seats[process] = Seat(container.key)
+        self.carry_out()
+        return process
+
+    def leave(self, process: int) -> None:
+        del self.seats[process]
+        self.turns.leave(process, self.now)
+        self.carry_out()
+
+    def want(self, process: int, *gpus: str) -> None:
+        self.turns.want(process, gpus, self.now)
+        self.carry_out()
+
+    def done(self, process: int, turn: str, reason: str = "yield") -> None:
+        seat = self.seats[process]
+        seat.turns.pop(turn, None)
+        seat.asked.discard(turn)
+        self.turns.done(process, Done(turn, reason=reason), self.now)
+        self.carry_out()
+
+    def answer_yields(self) -> None:
+        """Every process that was asked to yield does so."""
+        while asked := [(p, turn) for p, seat in self.seats.items() for turn in seat.asked]:
+            self.done(*asked[0])
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.now + seconds
+        while (alarm := self.turns.next_alarm()) <= until:
+            self.now = max(self.now, alarm)
+            self.turns.wake(self.now)
+            self.carry_out()
+        self.now = until
+
+    # ------------------------------------------------------------------ orders
+
+    def carry_out(self) -> None:
+        for order in self.turns.take_orders():
+            self.history.append(repr(order))
+            self._carry_out(order)
+        self.check()
+
+    def _carry_out(self, order: Order) -> None:
+        if isinstance(order, SetGate):
+            self.gates[order.container, order.gpu] = order.word
+            self._check_gates_of(order.gpu)
+        elif isinstance(order, Notice):
+            self.notices.append(order)
+        elif isinstance(order, Tell):
+            for process in order.to:
+                if process in self.seats:
+                    self._hear(process, order.message)
+
+    def _hear(self, process: int, message: object) -> None:
+        seat = self.seats[process]
+        if isinstance(message, Grant):
+            seat.turns[message.turn] = message
+        elif isinstance(message, Yield):
+            if message.turn in seat.turns:
+                seat.asked.add(message.turn)
+        elif isinstance(message, Revoked):
+            seat.turns.pop(message.turn, None)
+            seat.asked.discard(message.turn)
+        elif isinstance(message, Reserved):
+            self.reserved[process] = message.bytes
+        elif not isinstance(message, Wanted):
+            raise Broken(f"unexpected {message}")
+
+    # ------------------------------------------------------------------ what must always be
+
+    def open_on(self, gpu: str) -> list[str]:
+        return [container for (container, uuid), word in self.gates.items() if uuid == gpu and word]
+
+    def _check_gates_of(self, gpu: str) -> None:
+        """Checked at each single order, not only when all is settled."""
+        containers = self.open_on(gpu)
+        if len(containers) < 2:
+            return
+        turns = [turn for turn in self.turns.gpu(gpu).holders]
+        if not all(turn.beside for turn in turns):
+            raise Broken(f"{containers} hold {gpu} at once")
+
+    def check(self) -> None:
+        for gpu in self.turns.grants.gpus.values():
+            self._check_gpu(gpu)
+        for tenant in self.turns.tenants.values():
+            self._check_gang(tenant)
+            self._check_no_idle_waiting(tenant)
+
+    def _check_gpu(self, gpu) -> None:
+        holders = {turn.tenant.facts.key for turn in gpu.holders}
+        if holders != set(self.open_on(gpu.uuid)):
+            raise Broken(f"{gpu.uuid} is held by {holders}, its open gates are {self.open_on(gpu.uuid)}")
+        if len(gpu.holders) > 1 and not all(turn.beside for turn in gpu.holders):
+            raise Broken(f"{holders} hold {gpu.uuid}, not all side by side")
+        if gpu.claim is not None and gpu.claim.serial not in gpu.queue.arrivals:
+            raise Broken(f"a claim on {gpu.uuid} outlived its wish")
+        needed = sum(tenant.shares[gpu.uuid].needed for tenant in gpu.tenants.values())
+        if needed != gpu.needed:
+            raise Broken(f"{gpu.uuid} counts {gpu.needed} bytes, its containers have {needed}")
+
+    def _check_gang(self, tenant) -> None:
+        if not tenant.gang:
+            return
+        words = {self.gates.get((tenant.facts.key, uuid), 0) for uuid in tenant.facts.gpus}
+        if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
+            raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
+
+    def _check_no_idle_waiting(self, tenant) -> None:
+        for wish in tenant.wishes.values():
+            free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, wish) for gpu in wish.gpus)
+            if free:
+                raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in wish.gpus]}, which are free")
+
+    def state(self) -> tuple:
+        """The part of the state that decides what comes next, without names of turns and times."""
+        gpus = tuple(
+            (
+                tuple((turn.tenant.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),
+                tuple(wish.tenant.facts.key for wish in gpu.queue.in_order()),
+                gpu.claim.tenant.facts.key if gpu.claim else None,
+                gpu.paused,
+            )
+            for gpu in self.turns.grants.gpus.values()
+        )
+        return gpus, tuple(sorted((key, len(one.processes)) for key, one in self.turns.tenants.items()))

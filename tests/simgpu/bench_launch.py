@@ -1,0 +1,48 @@
+"""What the software GPU itself costs: a launch of length 0, and how exactly it keeps time.
+
+A launch's cost must vanish beside what the hook adds (3.7 ns), or the hook could not be measured on it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench import Row
+from tests.simgpu.machine import Machine
+from tests.simgpu.record import busy_share
+
+LAUNCHES = "2000000"
+
+
+def launch_costs(folder: Path, environment: dict[str, str], *arguments: str) -> tuple[float, float]:
+    """Nanoseconds a launch on 1 and on 4 threads, with the libcuda.so.1 of the environment."""
+    program = folder / "launch_cost"
+    source = Path(__file__).with_name("launch_cost.c")
+    subprocess.run(["gcc", "-O2", "-pthread", source, "-o", program, "-ldl"], check=True)
+    out = subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
+    one, four = (float(row) for row in out.split())
+    return one, four
+
+
+def bench() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        machine = Machine(Path(name))
+        runs = [launch_costs(Path(name), machine.environment(), LAUNCHES) for _ in range(5)]
+        one, four = (statistics.median(run[i] for run in runs) for i in (0, 1))
+        yield Row(what="zero-length launch, 1 thread", value=one, unit="ns", limit=10)
+        yield Row(what="zero-length launch, 4 threads", value=four, unit="ns", limit=10)
+        yield _exactness(machine)
+
+
+def _exactness(machine: Machine) -> Row:
+    machine.burn("--count", "400", "--kernel-ms", "5", "--batch", "4", label="alone")
+    intervals = machine.record().intervals(0)
+    share = busy_share(intervals, intervals[0].start, intervals[-1].end)
+    return Row(
+        what="busy share of a client that waits every 4 x 5 ms", value=100 * share, unit="%", more_is_better=True,
+        note="what is missing is the waiter's wake-up, on this machine now",
+    )  # fmt: skip

@@ -1,0 +1,258 @@
+"""The software GPU against the only full table there is: nvshare's thesis, table 12.2 (one P100 of 16 GB, two jobs).
+
+`python -m tests.simgpu.calibration` runs four workloads serially, together without a lock, and together with nvshare's
+lock at 30 s, and prints each ratio to serial beside the published one.  One set of constants for all cells, each with
+its reason.  Ratios only: absolute seconds of somebody else's network on somebody else's card are not ours to claim.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tests.simgpu.machine import Machine
+
+WITHIN = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number that all cells share, and why it is what it is."""
+
+    name: str
+    value: float
+    unit: str
+    reason: str
+
+
+CONSTANTS = {
+    one.name: one
+    for one in (
+        Constant("phase", 20, "s", "a job alternates computing on host and device this often; shorter ones make the lock look worse than published"),
+        Constant("pass", 0.35, "s", "computing in which a job touches all its memory: the published thrash adds 10,200 s at 5.7 GB/s = 3,800 times 15.3 GB, for 2 x 670 s on the device"),
+        Constant("page rate", 5.7, "GB/s", "15.3 GB in the 2.5-3.0 s that a switch costs in the table, over all quanta"),
+        Constant("slice", 0.002, "s", "the default time slice of NVIDIA's scheduler"),
+        Constant("switch", 50e-6, "s", "changing the context, without memory"),
+        Constant("kernel", 1.0, "s", "what a job launches before it waits; only bounds how late it notices that its turn is over"),
+        Constant("overhead", 0.3, "GB", "memory a context takes by itself"),
+        Constant("quantum", 30, "s", "nvshare's default"),
+        Constant("early release", 5, "s", "nvshare gives the lock up when its holder has launched nothing for so long"),
+        Constant("job", 1 / 3, "of its published length", "ratios do not change, and the run takes a minute or two"),
+        Constant("speed", 100, "x", "simulated seconds a second: a scheduler's delay of 0.1 ms is 10 ms here, against phases of seconds"),
+    )
+}  # fmt: skip
+
+
+def constant(name: str) -> float:
+    return CONSTANTS[name].value
+
+
+class Mode(Enum):
+    """How the two jobs run."""
+
+    NO_LOCK = "no lock"
+    LOCK = "lock 30 s"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A job of the thesis: its size, its share of the device, and the published seconds."""
+
+    name: str
+    gigabytes: float
+    device_share: float
+    solo: float
+    published_serial: float
+    published: dict[Mode, float]
+
+
+WORKLOADS = (
+    Workload("small_50", 7.2, 0.5, 1332, 2636, {Mode.NO_LOCK: 1772, Mode.LOCK: 2017}),
+    Workload("small_90", 7.2, 0.9, 711, 1384, {Mode.NO_LOCK: 1128, Mode.LOCK: 1366}),
+    Workload("big_50", 15.3, 0.5, 1385, 2766, {Mode.NO_LOCK: 11757, Mode.LOCK: 2170}),
+    Workload("big_90", 15.3, 0.9, 724, 1438, {Mode.NO_LOCK: 11434, Mode.LOCK: 1521}),
+)
+
+
+class NvshareLock:
+    """nvshare's scheduler, played: first come first served, a quantum, and the early release.
+
+    The quantum runs whether anybody waits or not, as nvshare's does; a holder asked to stop finishes its kernel first.
+    """
+
+    def __init__(self, speed: float) -> None:
+        self._changed = threading.Condition()
+        self._speed = speed
+        self._queue: list[int] = []
+        self._granted = self._last_use = 0.0
+
+    def _now(self) -> float:
+        return time.monotonic() * self._speed
+
+    def acquire(self, job: int) -> None:
+        """Before each kernel: waits for the lock unless it is held and may be kept."""
+        with self._changed:
+            if self._queue[:1] == [job] and self._must_yield():
+                self._queue.append(self._queue.pop(0))
+                self._grant()
+            if job not in self._queue:
+                self._queue.append(job)
+                if self._queue[0] == job:
+                    self._grant()
+            while self._queue[0] != job:
+                self._changed.wait(0.002)
+                self._release_idle()
+            self._last_use = float("inf")
+
+    def used(self) -> None:
+        """After each kernel."""
+        with self._changed:
+            self._last_use = self._now()
+
+    def leave(self, job: int) -> None:
+        with self._changed:
+            self._queue.remove(job)
+            self._grant()
+
+    def _must_yield(self) -> bool:
+        over = self._now() - self._granted > constant("quantum")
+        if over and len(self._queue) == 1:
+            self._granted = self._now()
+        return over and len(self._queue) > 1
+
+    def _release_idle(self) -> None:
+        if self._now() - self._last_use > constant("early release"):
+            self._queue.pop(0)
+            self._grant()
+
+    def _grant(self) -> None:
+        self._granted = self._last_use = self._now()
+        self._changed.notify_all()
+
+
+class _NoLock(NvshareLock):
+    def acquire(self, job: int) -> None: ...
+
+    def used(self) -> None: ...
+
+    def leave(self, job: int) -> None: ...
+
+
+def run_jobs(workload: Workload, jobs: int, mode: Mode) -> float:
+    """Runs so many jobs at once in this (client) process; the simulated seconds until the last is done."""
+    speed = constant("speed")
+    lock = (NvshareLock if mode is Mode.LOCK else _NoLock)(speed)
+    began = time.monotonic()
+    with ThreadPoolExecutor(jobs) as pool:
+        for job in [pool.submit(_run_job, workload, number, lock) for number in range(jobs)]:
+            job.result()
+    return (time.monotonic() - began) * speed
+
+
+def _run_job(workload: Workload, number: int, lock: NvshareLock) -> None:
+    from tests.simgpu import clients
+
+    cu, take = clients.cu, clients.take
+    take(cu.cuInit(0))
+    take(cu.cuCtxCreate(None, 0, 0))
+    take(cu.cuMemAllocManaged(int(workload.gigabytes * 1e9), 1))
+    kernel = clients.kernel(f"step_{constant('kernel'):g}s")
+    speed, phase = constant("speed"), constant("phase")
+    device_seconds = workload.solo * workload.device_share * constant("job")
+    began = time.monotonic() * speed
+    host_until, done, joined = began, 0.0, False
+    while done < device_seconds:
+        # absolute times: a late wake-up in the host's part does not make the job longer
+        host_until = max(host_until, time.monotonic() * speed) + phase * (1 - workload.device_share)
+        time.sleep(max(0.0, host_until / speed - time.monotonic()))
+        for _ in range(round(phase * workload.device_share / constant("kernel"))):
+            lock.acquire(number)
+            joined = True
+            take(clients.launch(kernel))
+            take(cu.cuCtxSynchronize())
+            lock.used()
+            done += constant("kernel")
+        host_until = time.monotonic() * speed
+    if joined:
+        _leave(lock, number)
+
+
+def _leave(lock: NvshareLock, number: int) -> None:
+    try:
+        lock.leave(number)
+    except ValueError:
+        return  # released early already
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One ratio to serial: ours and the published one."""
+
+    workload: str
+    mode: Mode
+    ours: float
+    published: float
+
+    @property
+    def off(self) -> float:
+        return self.ours / self.published - 1
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.off) <= WITHIN
+
+
+def _measure(workload: Workload, jobs: int, mode: Mode) -> float:
+    settings = {
+        "slice": f"{constant('slice') * 1e3:g}ms",
+        "switch": f"{constant('switch') * 1e6:g}us",
+        "overhead": f"{constant('overhead') * 1e9:.0f}",
+        "page_rate": f"{constant('page rate') * 1e9:.0f}",
+        "pass": f"{constant('pass') * 1e3:g}ms",
+        "speed": f"{constant('speed'):g}",
+        # a card of 16 GB has 16,280 MiB for its users
+        "record_entries": "16",
+    }
+    with tempfile.TemporaryDirectory() as folder, Machine(Path(folder), "1xP100-16GB", settings).client() as client:
+        client.start(run_jobs, workload, jobs, mode)
+        return float(client.result(timeout=600))
+
+
+def cells() -> Iterable[Cell]:
+    """Measures all twelve cells (serial is the yardstick of each workload)."""
+    runs = [(workload, jobs, mode) for workload in WORKLOADS for jobs, mode in
+            ((2, Mode.NO_LOCK), (2, Mode.LOCK), (1, Mode.NO_LOCK))]  # fmt: skip
+    longest_first = sorted(runs, key=lambda run: -run[0].published.get(run[2], 0) * run[1])
+    with ThreadPoolExecutor(3) as pool:
+        results = dict(zip(((r[0].name, r[1], r[2]) for r in longest_first), pool.map(lambda run: _measure(*run), longest_first), strict=True))  # fmt: skip
+    for workload in WORKLOADS:
+        serial = 2 * results[workload.name, 1, Mode.NO_LOCK]
+        for mode in Mode:
+            yield Cell(workload.name, mode, results[workload.name, 2, mode] / serial,
+                       workload.published[mode] / workload.published_serial)  # fmt: skip
+
+
+def main() -> int:
+    print("One set of constants for all cells:")
+    for one in CONSTANTS.values():
+        print(f"  {one.name:<14} {one.value:>9.4g} {one.unit:<24} {one.reason}")
+    print("\nTotal time of two jobs as a multiple of running them one after the other (serial = 1):")
+    print(f"  {'workload':<10} {'mode':<10} {'ours':>7} {'thesis':>7} {'off':>6}")
+    failed = 0
+    for cell in cells():
+        failed += not cell.holds
+        verdict = "within 25 %" if cell.holds else "TOO FAR"
+        print(f"  {cell.workload:<10} {cell.mode.value:<10} {cell.ours:>7.3f} {cell.published:>7.3f} {cell.off:>+6.0%}  {verdict}")
+    print(f"\nFigures of a simulation at {constant('speed'):g} times real speed; they say that its shape is right, nothing more.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Processes that share devices: slices, queues, collectives, death, containers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.simgpu.drill_kill import check_record, kills
+from tests.simgpu.machine import BUILD, Machine
+from tests.simgpu.record import Turn, busy_seconds, busy_share, interleavings, outside_turns, overlaps
+
+cu: Any = pytest.importorskip("cuda.bindings.driver")
+from tests.simgpu import clients  # noqa: E402
+
+
+def test_two_processes_slow_each_other_as_the_slices_say(machine: Machine) -> None:
+    programs = [machine.start_burn("--kernel-ms", "20", "--seconds", "0.8", label=label) for label in ("a", "b")]
+    for program in programs:
+        assert program.wait() == 0
+    record = machine.record()
+    intervals = record.intervals(0)
+    starts = [next(one.start for one in intervals if one.owner.label == label) for label in ("a", "b")]
+    start, end = max(starts) + 0.05, min(starts) + 0.75
+    both = [one for one in intervals if one.start >= start and one.end <= end]
+    shares = busy_seconds(both)
+
+    assert abs(shares["a"] - shares["b"]) < 0.2 * (shares["a"] + shares["b"])
+    assert overlaps(intervals) == []
+    assert busy_share(both, start, end) > 0.8
+    runs = sorted(last - first for _, first, last in interleavings(both))
+    assert runs[len(runs) // 2] == pytest.approx(0.002, rel=0.05), "a slice is 2 ms"
+
+
+def test_a_short_kernel_does_not_stand_behind_a_long_one_of_another_process(machine: Machine) -> None:
+    with machine.client("long") as long, machine.client("short") as short:
+        long.call(clients.begin_and_forget)
+        short.call(clients.run_kernels, "warm_1ms", 1)
+        long.start(clients.run_kernels, "long_1s", 1)
+        time.sleep(0.1)  # the long kernel is what must be running; nothing tells when it is
+
+        assert short.call(clients.run_kernels, "short_5ms", 1) < 0.1
+        assert long.result() > 1.0
+
+
+def test_a_collective_ends_only_when_its_partner_on_another_device_has_begun(
+    make_machine: Callable[..., Machine],
+) -> None:
+    machine = make_machine("2xT4-16GB")
+    with machine.client("first") as first, machine.client("second") as second:
+        first.call(clients.begin_and_forget)
+        second.call(clients.begin_on, 1)
+        first.start(clients.run_kernels, "allreduce_5ms_x2", 1)
+        time.sleep(0.3)  # how late the partner comes is the test's own choice
+        second.call(clients.run_here, "allreduce_5ms_x2", 1)
+
+        assert 0.28 <= first.result() < 0.6
+
+
+def test_a_partner_that_died_has_not_come(make_machine: Callable[..., Machine]) -> None:
+    machine = make_machine("2xT4-16GB")
+    with machine.client() as waiting, machine.client() as dying, machine.client() as coming:
+        dying.start(clients.run_kernels, "allreduce_5ms_x3", 1)
+        waiting.start(clients.run_kernels, "allreduce_5ms_x3", 1)
+        coming.call(clients.begin_on, 1)
+        time.sleep(0.2)  # both have begun by then
+        dying.kill()
+        coming.start(clients.run_here, "allreduce_5ms_x3", 1)
+        with pytest.raises(AssertionError):
+            waiting.result(timeout=0.5)
+        waiting.kill()
+        coming.kill()
+
+
+def test_a_killed_process_s_queue_and_memory_disappear(machine: Machine) -> None:
+    with machine.client("left") as left, machine.client("killed") as killed:
+        before = left.call(clients.free_megabytes)
+        assert killed.call(clients.allocate, 4000) == "SUCCESS"
+        assert left.call(clients.free_megabytes) == before - 4000 - 300
+        killed.start(clients.run_kernels, "long_1s", 60)
+        time.sleep(0.1)  # so that some of it is in the queue
+        killed.kill()
+
+        assert left.call(clients.run_kernels, "short_50ms", 1) < 0.2
+        assert left.call(clients.free_megabytes) == before
+
+
+def test_two_containers_whose_programs_are_both_process_1(machine: Machine) -> None:
+    isolate = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if not shutil.which("unshare") or subprocess.run([*isolate, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make process namespaces")
+    burn = [*isolate, str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "30"]
+    programs = [subprocess.Popen(burn, env=machine.environment(), stdout=subprocess.DEVNULL) for _ in range(2)]
+    try:
+        deadline = time.monotonic() + 10
+        while machine.tool("status").stdout.count("(pid 1)") < 2:
+            assert time.monotonic() < deadline, machine.tool("status").stdout
+        programs[0].kill()
+        programs[0].wait()
+        while machine.tool("status").stdout.count("(pid 1)") > 1:
+            assert time.monotonic() < deadline, "the dead one of two processes with the same id is still there"
+        alive = machine.record().owners()
+        assert [owner.died is None for owner in alive].count(True) == 1
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def test_sixty_kills_at_random_instructions_leave_the_file_whole(tmp_path: Path) -> None:
+    kills(Machine(tmp_path, "2xT4-16GB", {"record_entries": "1000000"}), 60, seed=7)
+
+
+def test_kernels_in_flight_are_bounded_as_a_driver_s_queue_is(machine: Machine) -> None:
+    with machine.client() as client:
+        assert client.call(clients.seconds_to_submit, "step_1ms", 1000) < 0.5
+        assert client.call(clients.seconds_to_submit, "step_1ms", 1500) > 0.3, "the call blocks when the queue is full"
+
+
+def test_a_call_can_be_stretched_for_race_drills(machine: Machine) -> None:
+    with machine.client(stretch_before="4ms", stretch_after="4ms") as client:
+        assert 0.05 < client.call(clients.seconds_to_submit, "nothing", 30) < 0.5
+
+
+def test_speed_shortens_everything(make_machine: Callable[..., Machine]) -> None:
+    with make_machine(speed="20").client() as client:
+        assert 0.1 <= client.call(clients.run_kernels, "long_2s", 1) < 0.2
+
+
+def test_the_record_knows_who_and_counts_what_it_lost(make_machine: Callable[..., Machine]) -> None:
+    machine = make_machine(record_entries="16")
+    machine.burn("--kernel-ms", "1", "--count", "60", label="alice")
+    record = machine.record()
+    [owner] = [owner for owner in record.owners() if owner.device == 0]
+
+    assert owner.label == "alice"
+    assert owner.died is not None
+    assert record.lost() > 0
+    assert len(record.intervals(0)) == 16
+    assert record.cards[0].uuid.startswith("GPU-")
+
+
+def test_execution_outside_a_turn_is_found(machine: Machine) -> None:
+    machine.burn("--kernel-ms", "5", "--count", "10", label="alice")
+    intervals = machine.record().intervals(0)
+    whole = Turn("alice", intervals[0].start, intervals[-1].end)
+    half = Turn("alice", intervals[0].start, intervals[5].start)
+
+    assert outside_turns(intervals, [whole]) == []
+    assert sum(seconds for _, seconds in outside_turns(intervals, [half])) == pytest.approx(0.025, abs=1e-6)
+    assert check_record(machine) == len(intervals)

@@ -1,0 +1,107 @@
+"""A webhook's replica, small: TLS from `keep`, and it allows every pod.  What the real one adds is not needed here."""
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from webhook.certs.cluster import Cluster
+from webhook.certs.keep import into_folder, keep
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback: an EndpointSlice takes no other.  Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+
+
+class _Allow(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        uid = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]["uid"]
+        answer = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": uid, "allowed": True},
+        }
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    accepted = 0
+    context: ssl.SSLContext
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        self.accepted += 1
+        return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
+
+    def handle_error(self, *_: object) -> None:
+        """A client that goes away in the middle is the client's affair."""
+
+
+class Replica:
+    """A server, and the keeper of its certificate."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._folder = folder
+        self._write = into_folder(folder)
+        self.ready = threading.Event()
+        self.deliveries = 0
+        self.server = _Server((own_address(), 0), _Allow)
+        self.server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True),
+            threading.Thread(target=keep, args=(cluster, self._deliver, self._stop), daemon=True),
+        ]
+
+    @property
+    def port(self) -> int:
+        return int(self.server.server_address[1])
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self._threads[1].join(30)
+
+    def _deliver(self, certificate: bytes, key: bytes) -> None:
+        self._write(certificate, key)
+        self.server.context.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
+        self.deliveries += 1
+        self.ready.set()
+
+
+@contextmanager
+def replicas(clusters: list[Cluster], folder: Path) -> Iterator[list[Replica]]:
+    """One replica a cluster's view."""
+    running = [Replica(cluster, folder / f"replica-{number}") for number, cluster in enumerate(clusters)]
+    for replica in running:
+        replica.start()
+    try:
+        yield running
+    finally:
+        for replica in running:
+            replica.stop()

@@ -1,0 +1,90 @@
+"""`certs rotate` and `certs status` as an operator types them: their words and exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.webhook_certs.replica import Replica
+from webhook.certs.cli import WHAT
+from webhook.certs.phases import Asked
+
+PROGRAM = Path(sys.executable).with_name("nvshare-webhook")
+IN_A_HURRY = ("--trust-seconds", "0.5", "--linger-seconds", "0.5", "--poll-seconds", "0.1")
+
+
+def certs(*words: str, kubeconfig: Path | str = "/nowhere") -> subprocess.CompletedProcess[str]:
+    command = [PROGRAM, "certs", *words, "--kubeconfig", kubeconfig]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_words_of_what_are_the_cores() -> None:
+    assert sorted(WHAT) == sorted(Asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(("status",), "no API server is known", id="a kubeconfig that is not there"),
+        pytest.param(("rotate", "--leaf-days", "0"), "--leaf-days must be more than 0", id="a life of no time"),
+        pytest.param(("rotate", "--leaf-renew-days", "90"), "must live longer", id="renewed before it is made"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    if words[0] == "rotate":
+        kubeconfig.write_text(_NOBODY)
+
+    done = certs(*words, kubeconfig=kubeconfig)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+_NOBODY = """
+apiVersion: v1
+kind: Config
+clusters: [{name: n, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: n, user: {}}]
+contexts: [{name: n, context: {cluster: n, user: n}}]
+current-context: n
+"""
+
+
+@pytest.mark.slow
+def test_rotate_then_status_on_a_real_api_server(clean: ControlPlane, running: list[Replica]) -> None:
+    assert len(running) == 2
+    rotated = certs("rotate", "--what", "authority", *IN_A_HURRY, kubeconfig=clean.kubeconfig)
+    status = certs("status", "--output", "json", kubeconfig=clean.kubeconfig)
+    text = certs("status", kubeconfig=clean.kubeconfig)
+
+    assert rotated.returncode == 0, rotated.stderr
+    assert "the old CA is trusted nowhere" in rotated.stdout
+    assert (status.returncode, text.returncode) == (0, 0)
+    found = json.loads(status.stdout)
+    assert found["phase"] == "settled"
+    assert found["serving_days_left"] > 29
+    assert set(found["replicas"].values()) == {"serves the certificate"}
+    assert "BEGIN" not in status.stdout + text.stdout + rotated.stdout
+    assert text.stdout.startswith("phase          settled")
+
+
+@pytest.mark.slow
+def test_a_rotation_that_cannot_end_says_who_it_waits_for_and_exits_with_3(
+    clean: ControlPlane, running: list[Replica]
+) -> None:
+    port = running[1].port
+    running[1].stop()
+
+    done = certs("rotate", "--what", "leaf", "--patience-seconds", "1", *IN_A_HURRY, kubeconfig=clean.kubeconfig)
+    status = certs("status", kubeconfig=clean.kubeconfig)
+
+    assert done.returncode == 3
+    assert f":{port} does not finish a TLS handshake" in done.stderr
+    assert "All that was trusted still is" in done.stderr
+    assert status.returncode == 1
+    assert f":{port} does not finish" in status.stdout

@@ -1,0 +1,75 @@
+"""`nvshare-webhook certs rotate` and `certs status`: flags in, exit code out.
+
+0 all is well, 1 something needs attention, 2 bad flags or no API server, 3 a rotation stands still.
+May import this package (what reaches the cluster only once a command runs: other commands start in no time); prints.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from webhook.certs import settings as flags
+from webhook.certs.errors import CertificateError
+
+if TYPE_CHECKING:
+    from webhook.certs.cluster import Cluster
+
+WHAT = ("due", "leaf", "authority", "nothing")
+"""`phases.Asked`, whose module is not loaded for a list of words; a test holds them equal."""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The two commands and their flags; each sets `run`."""
+    rotating = commands.add_parser("rotate", help="renew what is due, and finish what an earlier run began")
+    rotating.add_argument(
+        "--what",
+        choices=WHAT,
+        default=WHAT[0],
+        help="due: what nears its end (default); leaf, authority: now; nothing: only finish and repair",
+    )
+    showing = commands.add_parser("status", help="phase, ends, who trusts and who serves what")
+    showing.add_argument("--output", choices=["text", "json"], default="text")
+    for command in (rotating, showing):
+        command.add_argument("--kubeconfig", help="default: the pod's service account, else the usual kubeconfig")
+        flags.add_arguments(command)
+    rotating.set_defaults(run=_run(_rotate))
+    showing.set_defaults(run=_run(_status))
+
+
+def _run(command: "Callable[[Cluster, argparse.Namespace], int]") -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        from webhook.certs.cluster import Cluster, connect
+
+        try:
+            return command(Cluster(connect(arguments.kubeconfig), flags.read(arguments)), arguments)
+        except CertificateError as error:
+            print(f"nvshare-webhook certs: {error}", file=sys.stderr)
+            return error.exit_code
+
+    return run
+
+
+def _rotate(cluster: "Cluster", arguments: argparse.Namespace) -> int:
+    from webhook.certs.phases import Asked
+    from webhook.certs.rotation import Surroundings, rotate
+
+    around = Surroundings(sleep=time.sleep, tell=lambda text: print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True))
+    rotate(cluster, Asked(arguments.what), cluster.settings, around)
+    return 0
+
+
+def _status(cluster: "Cluster", arguments: argparse.Namespace) -> int:
+    from webhook.certs.status import report
+
+    now = datetime.now(UTC)
+    parts, _ = cluster.read(now=now)
+    found = report(parts, cluster.faults(now=now), cluster.see(dial=True), now=now, settings=cluster.settings)
+    if arguments.output == "json":
+        print(json.dumps(found.as_dict(), indent=2))
+    else:
+        print("\n".join(found.lines()))
+    return 1 if found.troubles else 0
