@@ -52,6 +52,7 @@ struct library {
     atomic_bool filled;
 };
 static struct library cuda = {.names = cuda_names}, nvml = {.names = nvml_names};
+atomic_bool driver_is_filled;
 static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
 
 static struct library *library_of(const char *symbol) { return symbol[0] == 'n' ? &nvml : &cuda; }
@@ -74,8 +75,10 @@ static void fill(struct library *library) {
         if (library_of(entry->symbol) == library && !*place_of(entry))
             *place_of(entry) = libc_dlsym()(handle, entry->symbol);
     }
-    if (handle)
+    if (handle) {
         atomic_store(&library->filled, true);
+        atomic_store(&driver_is_filled, atomic_load(&cuda.filled));
+    }
     pthread_mutex_unlock(&filling);
 }
 

@@ -33,7 +33,7 @@ enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FI
 struct own {
     uint64_t fields[FIELDS];
     uint64_t headroom, told, card;
-    int is_managed; /* 0: not asked; 1: yes; 2: no */
+    atomic_int is_managed; /* 0: not asked; 1: yes; 2: no */
 };
 
 static struct {

@@ -80,7 +80,9 @@ void turns_unlock(void) { pthread_mutex_unlock(&self.lock); }
 
 /* With what the turn still held has used so far. */
 struct turns_totals turns_totals(void) {
+    turns_lock();
     struct turns_totals totals = self.totals;
+    turns_unlock();
     for (int gpu = 0; gpu < devices_count(); gpu++)
         totals.busy_ns += flight_take_busy(gpu);
     return totals;

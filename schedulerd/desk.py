@@ -105,7 +105,9 @@ class Desk:
     def gone(self, client: int, now: Seconds) -> None:
         """A connection has ended, or its process has died."""
         self._strangers.pop(client, None)
-        if self.conversations.pop(client, None) is not None:
+        one = self.conversations.pop(client, None)
+        if one is not None:
+            one.closing = True
             self.turns.leave(client, now)
 
     def next_stranger_alarm(self) -> Seconds:
@@ -130,12 +132,13 @@ class Desk:
         if len(lines) == 1:
             self._line(one, lines[0], now)
             lines.clear()
-        for place, line in enumerate(lines):
-            if place:
-                self.between()  # a grant goes out before the next line is looked at
-            self._line(one, line, now)
+        for line in lines:
             if one.closing:
                 return
+            self._line(one, line, now)
+            self.between()  # a grant goes out before the next line is looked at
+        if one.closing:
+            return
         if len(one.buffer) >= LONGEST:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 
@@ -225,6 +228,7 @@ class Desk:
         for held, alone in ((hello.holding, True), (hello.beside, False)):
             mine = tuple(each for each in held if each.gpu in facts.gpus)
             self.turns.announce(one.client, mine, now, alone=alone)
+        self.turns.came_back(one.client, now)
 
     def _welcome(self, client: int, facts: Container, slot: int) -> messages.Welcome:
         rules = self.turns.rules

@@ -41,11 +41,19 @@ def _inject(arguments: argparse.Namespace) -> int:
     return inject(arguments)
 
 
-def _policies(arguments: argparse.Namespace) -> int:
-    from webhook.generated import manifests
+def _audit(arguments: argparse.Namespace) -> int:
+    from webhook.audit_cli import audit
 
-    for path, content in manifests().items():
-        file = Path(arguments.out) / path
+    return audit(arguments)
+
+
+def _policies(arguments: argparse.Namespace) -> int:
+    from webhook.generated import examples_in, manifests, refusals_page
+
+    contents = {Path(arguments.out) / path: content for path, content in manifests().items()}
+    if arguments.docs:
+        contents[Path(arguments.docs)] = refusals_page(examples_in(Path(arguments.cases)))
+    for file, content in contents.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
         print(f"wrote {file}")
@@ -73,8 +81,11 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
     inject = _command(commands, "inject", _inject, "write the objects as admission would complete them")
     offline_cli.add_flags(inject)
+    audit_cli_flags(_command(commands, "audit", _audit, "find running pods that today's policy would refuse"))
     policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
     policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
+    policies.add_argument("--docs", metavar="FILE", help="the page of refusals too, such as docs/refusals.md")
+    policies.add_argument("--cases", default="tests/webhook/cases", metavar="FOLDER", help="examples for that page")
     certs = parser_of(commands, "certs", "certificates")
     actions = certs.add_subparsers(required=True, metavar="ACTION")
     rotation.add_commands(actions)
@@ -83,6 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     issue.add_argument("--host", action="append", metavar="NAME", help="name or address to serve (may be repeated)")
     issue.add_argument("--days", type=int, default=365, help="how long they are valid (default: 365)")
     return parser
+
+
+def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
+    """What `audit` can be told; beside its module, whose import takes the client's second."""
+    parser.add_argument("--kubeconfig", default="", help="by default the pod's own service account")
+    parser.add_argument("--volumes", choices=("auto", "never"), default="auto", help="as `serve` has it")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
 
 
 def parser_of(

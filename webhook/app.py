@@ -88,7 +88,7 @@ def create_app(service: Service) -> Flask:
         reply = _said(error.code or 500, f"{error.name}: POST an AdmissionReview to /mutate or /validate")
         return Response(reply.body, reply.status, reply.headers)
 
-    app.wsgi_app = shortcut(service, app.wsgi_app)  # type: ignore[method-assign]  # as Flask's manual has it
+    app.wsgi_app = shortcut(service, app.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual has it
     return app
 
 

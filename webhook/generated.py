@@ -1,12 +1,14 @@
 """The files that are written from the table of rules: manifests and the page of refusals.
 
 A pure generator: paths and contents; `nvshare-webhook policies` writes them, a test finds stale ones.
-May import the room's generators.
+May import yaml and the room's generators.
 """
 
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+import yaml
 
 from webhook import hide_gpus
 from webhook.fields import Json
@@ -56,6 +58,35 @@ def refusals_page(examples: dict[str, str]) -> str:
         f"| [{rule.code}](#{rule.code.lower()}) | {rule.scope.value} | {_decided_by(rule)} |\n" for rule in rules
     )
     return _HEAD + rows + "".join(_section(rule, examples.get(rule.code, "")) for rule in rules)
+
+
+def examples_in(folder: Path) -> dict[str, str]:
+    """For each code the pod of the shortest case file that earns it alone."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.yaml"), key=lambda path: (path.stat().st_size, path.name)):
+        case = yaml.safe_load(path.read_text())
+        codes = case["expect"].get("check") or case["expect"].get("codes") or []
+        if len(codes) == 1:
+            found.setdefault(codes[0], write_documents(_shown(case)))
+    return {**found, **_ELSEWHERE}
+
+
+def _shown(case: Json) -> list[Json]:
+    """The pod, and its Namespace where that matters."""
+    pod = {**case["pod"], "spec": {k: v for k, v in case["pod"]["spec"].items() if k != "automountServiceAccountToken"}}
+    namespace = case.get("namespace")
+    if not namespace:
+        return [pod]
+    about = {key: namespace[key] for key in ("labels", "annotations") if namespace.get(key)}
+    metadata = {"name": namespace.get("name", "team-a"), **about}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod]
+
+
+_ELSEWHERE = {
+    "AnnotationChanged": "# kubectl annotate --overwrite pod trainer nvshare.com/weight=900\n",
+    "NamespaceValueUnknown": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team-a\n  labels:\n"
+    '    nvshare.com/injection: "on"\n',
+}
 
 
 _ONLY_POLICY = ("AnnotationChanged", "NamespaceValueUnknown", "NvidiaRuntimeWithoutGpu")

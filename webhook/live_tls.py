@@ -20,8 +20,8 @@ Identity = tuple[tuple[str, int, int, int], ...]
 class PatientContext(ssl.SSLContext):
     """Leaves the handshake to the connection's own greenlet, which has a deadline for it."""
 
-    def wrap_socket(self, sock: socket, **options: Any) -> ssl.SSLSocket:
-        return super().wrap_socket(sock, **{**options, "do_handshake_on_connect": False})
+    def wrap_socket(self, sock: socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        return super().wrap_socket(sock, *arguments, **{**options, "do_handshake_on_connect": False})
 
 
 def new_context() -> PatientContext:

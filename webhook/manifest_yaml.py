@@ -1,11 +1,11 @@
-"""YAML as Kubernetes' tools read and write it, which is not quite PyYAML's: no dates, no base-60 numbers, `1e3` a number.
+"""YAML as Kubernetes' tools read and write it, which is not quite PyYAML's: no dates, no base 60, `1e3` a number.
 
 The rule it owns: what is read and written again means the same to Kubernetes.  May import yaml only.
 """
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -38,18 +38,20 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     return table
 
 
+def _both(one: dict[str, list[Any]], other: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {first: [*one.get(first, []), *other.get(first, [])] for first in {*one, *other}}
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = _resolvers()
+    bool_values: ClassVar[dict[str, bool]] = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
 
 class _Dumper(yaml.SafeDumper):
     # Quotes whatever either PyYAML or Kubernetes would not read back as text.
-    yaml_implicit_resolvers = {
-        first: [*yaml.SafeDumper.yaml_implicit_resolvers.get(first, []), *entries]
-        for first, entries in {**dict.fromkeys(yaml.SafeDumper.yaml_implicit_resolvers, []), **_resolvers()}.items()
-    }
+    yaml_implicit_resolvers = _both(yaml.SafeDumper.yaml_implicit_resolvers, _resolvers())
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  no anchors, whatever is shared
         return True
 
 

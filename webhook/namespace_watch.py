@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import kubernetes.client
-import kubernetes.config
 import urllib3
 
-from webhook.errors import NotSynced, StartError
+from webhook.cluster_client import client_of, reason_of
+from webhook.errors import NotSynced
 from webhook.fields import Json
 from webhook.namespace_policy import NamespacePolicy, read_namespace
 
@@ -26,6 +26,7 @@ _WATCH_SECONDS = 30
 _SILENCE_SECONDS = _WATCH_SECONDS + 15
 _GET_SECONDS = 2.0
 _GONE = 410
+_FAULTS = (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError, ValueError, LookupError)
 _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -45,7 +46,7 @@ class ClusterApi:
     """The API server through the official client; objects stay raw JSON."""
 
     def __init__(self, client: kubernetes.client.ApiClient) -> None:
-        self._core = kubernetes.client.CoreV1Api(client)
+        self._core: Any = kubernetes.client.CoreV1Api(client)  # with _preload_content=False it gives raw answers
 
     def list(self) -> Json:
         answer = self._core.list_namespace(_preload_content=False, _request_timeout=_SILENCE_SECONDS)
@@ -70,7 +71,7 @@ class ClusterApi:
         try:
             answer = self._core.read_namespace(name, _preload_content=False, _request_timeout=_GET_SECONDS)
         except kubernetes.client.ApiException as error:
-            if error.status == 404:  # noqa: PLR2004  not found
+            if error.status == 404:
                 return None
             raise
         found: Json = json.loads(answer.data)
@@ -104,14 +105,18 @@ class WatchedNamespaces:
     def _ask(self, name: str) -> NamespacePolicy:
         try:
             raw = self._api.get(name)
-        except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise NotSynced(f"namespace {name[:253]!r} could not be read just now ({_reason(error)})") from None
+        except _FAULTS as error:
+            raise NotSynced(f"namespace {name[:253]!r} could not be read just now ({reason_of(error)})") from None
         return NamespacePolicy(name=name) if raw is None else self._learn(raw)
 
     def _learn(self, raw: Json) -> NamespacePolicy:
         policy = read_namespace(raw)
         self._policies[policy.name] = policy
         return policy
+
+    def names(self) -> frozenset[str]:
+        """The namespaces that are known."""
+        return frozenset(self._policies)
 
     def why_unready(self) -> str:
         return "" if self._fresh_at is not None else "namespaces are not known yet"
@@ -135,10 +140,10 @@ class WatchedNamespaces:
                 self.follow()
                 failures = 0
             except Gone:
-                self._version = ""
-            except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+                self.forget()
+            except _FAULTS as error:
                 self._forget_if_gone(error)
-                _log.warning("the namespace watch broke off and resumes: %s", _reason(error))
+                _log.warning("the namespace watch broke off and resumes: %s", reason_of(error))
                 self._stop.wait(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
                 failures += 1
 
@@ -173,26 +178,13 @@ class WatchedNamespaces:
 
     def _forget_if_gone(self, error: Exception) -> None:
         if getattr(error, "status", None) == _GONE:
-            self._version = ""
+            self.forget()
 
-
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None) or error
-    return " ".join(str(reason).split())[:200]
+    def forget(self) -> None:
+        """There is no place to resume from: the next look lists anew."""
+        self._version = ""
 
 
 def watch_cluster(kubeconfig: str) -> WatchedNamespaces:
     """The namespaces of the cluster that the kubeconfig, or the pod's own service account, leads to."""
-    try:
-        if kubeconfig:
-            client = kubernetes.config.new_client_from_config(kubeconfig)
-        else:
-            configuration = kubernetes.client.Configuration()
-            kubernetes.config.load_incluster_config(client_configuration=configuration)
-            client = kubernetes.client.ApiClient(configuration)
-    except (kubernetes.config.ConfigException, OSError) as error:
-        raise StartError(
-            f"no cluster can be reached ({_reason(error)})."
-            " Run in a pod, or name --kubeconfig, or a --namespace-file to do without a cluster."
-        ) from None
-    return WatchedNamespaces(ClusterApi(client))
+    return WatchedNamespaces(ClusterApi(client_of(kubeconfig)))

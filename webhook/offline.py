@@ -14,8 +14,9 @@ import jsonpatch
 
 from webhook.decision import Decision, Stage, Verdict, Volumes, decide, gather
 from webhook.fields import Json, read_map, read_maps, read_text
-from webhook.namespace_policy import NamespacePolicy
+from webhook.namespace_policy import NamespacePolicy, read_namespace
 from webhook.pod import read_pod
+from webhook.rules import NAMESPACE_RULES
 
 _TEMPLATE = ("spec", "template")
 POD_PLACES: dict[tuple[str, str], tuple[str, ...]] = {
@@ -73,8 +74,10 @@ def _follow(holder: Json, steps: tuple[str, ...], pointer: str) -> Iterator[tupl
 
 
 def judge(item: Json, policy_of: PolicyOf, *, default_namespace: str, volumes: Volumes) -> list[Finding]:
-    """The decision on every pod in an object."""
+    """The decision on every pod in an object, or on a Namespace itself."""
     metadata = read_map(item, "metadata")
+    if read_text(item, "kind") == "Namespace":
+        return [_judge_namespace(item)]
     namespace = read_text(metadata, "namespace") or default_namespace
     policy = policy_of(namespace)
     return [
@@ -87,6 +90,14 @@ def judge(item: Json, policy_of: PolicyOf, *, default_namespace: str, volumes: V
         )
         for pointer, raw in pods_in(item)
     ]
+
+
+def _judge_namespace(item: Json) -> Finding:
+    policy = read_namespace(item)
+    found = ((rule, rule.find(policy)) for rule in NAMESPACE_RULES)
+    refusals = tuple(rule.refusal(offenders) for rule, offenders in found if offenders)
+    decision = Decision(Verdict.DENIED if refusals else Verdict.ALLOWED, refusals)
+    return Finding(kind="Namespace", name=policy.name, namespace=policy.name, place="", decision=decision)
 
 
 def completed(item: Json, findings: list[Finding]) -> Json:

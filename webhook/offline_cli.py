@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,14 +111,16 @@ def _objects(source: str) -> Iterator[tuple[str, Json]]:
     """Each object in the source, with the file it stands in."""
     for name, text in _texts(source):
         try:
-            for document in read_documents(text):
-                if not isinstance(document, dict):
-                    raise StartError(f"{name} holds a document that is no Kubernetes object. Remove it.")
-                yield from ((name, item) for item in objects_in(document))
+            with _naming(name):
+                yield from ((name, item) for document in read_documents(text) for item in _items(name, document))
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             raise StartError(f"{name} is not YAML ({_one_line(error)}). Correct it there.") from None
-        except MalformedObject as error:
-            raise StartError(f"{name} is not a Kubernetes object: {error}. Correct it there.") from None
+
+
+def _items(name: str, document: object) -> Iterator[Json]:
+    if not isinstance(document, dict):
+        raise StartError(f"{name} holds a document that is no Kubernetes object. Remove it.")
+    return objects_in(document)
 
 
 def _one_line(error: Exception) -> str:
@@ -127,20 +130,28 @@ def _one_line(error: Exception) -> str:
 def _judged(arguments: argparse.Namespace) -> list[tuple[Json, list[Finding]]]:
     policies = _policies(arguments)
     objects = [found for source in arguments.file for found in _objects(source)]
-    for _, item in objects:
+    for name, item in objects:
         if read_text(item, "apiVersion") == "v1" and read_text(item, "kind") == "Namespace":
-            policy = read_namespace(item)
+            with _naming(name):
+                policy = read_namespace(item)
             policies.known.setdefault(policy.name, policy)
     judged = []
     for name, item in objects:
-        try:
+        with _naming(name):
             findings = judge(
                 item, policies.of, default_namespace=arguments.namespace, volumes=Volumes(arguments.volumes)
             )
-        except MalformedObject as error:
-            raise StartError(f"{name} is not a Kubernetes object: {error}. Correct it there.") from None
         judged.append((item, findings))
     return judged
+
+
+@contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """What is wrong with an object is said with its file."""
+    try:
+        yield
+    except MalformedObject as error:
+        raise StartError(f"{file} is not a Kubernetes object: {error}. Correct it there.") from None
 
 
 def check(arguments: argparse.Namespace) -> int:

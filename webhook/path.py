@@ -1,4 +1,4 @@
-"""Paths compared as the node and the container will resolve them: `//`, `.`, `..`, no leading slash, `/run` = `/var/run`.
+"""Paths compared as node and container will resolve them: `//`, `.`, `..`, no leading slash, `/run` = `/var/run`.
 
 May import nothing but the standard library's text functions.
 """

@@ -111,7 +111,7 @@ def _check_subject(request: Json) -> None:
     group, version, plural = (read_text(resource, key) for key in ("group", "version", "resource"))
     if (group, version, plural) != ("", "v1", "pods"):
         raise MalformedReview(
-            f"resource {plural[:60]!r} of {group[:60]!r} {version[:20]!r} is not ours to review: register pods of v1 only"
+            f"resource {plural[:60]!r} of {group[:60]!r} {version[:20]!r} is not ours: register pods of v1 only"
         )
     if not read_map(request, "object"):
         raise MalformedReview("the review has no request.object: send the API server's own AdmissionReview")

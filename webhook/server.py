@@ -136,7 +136,8 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
                 f" (--{flag} 0 takes a free one)."
             ) from None
         raise StartError(
-            f"{host} port {port} cannot be listened on ({error.strerror or error}). Choose another with --host and --{flag}."
+            f"{host} port {port} cannot be listened on ({error.strerror or error})."
+            f" Choose another with --host and --{flag}."
         ) from None
     return listener
 

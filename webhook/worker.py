@@ -78,7 +78,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
 
     def patch(self) -> None:
         """`serve` patched the process before anything was imported; only the listeners are turned into gevent's."""
-        self.sockets = [
+        self.sockets: list[Any] = [
             socket.socket(item.FAMILY, plain_socket.SOCK_STREAM, fileno=item.sock.detach()) for item in self.sockets
         ]
 

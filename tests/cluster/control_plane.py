@@ -27,8 +27,8 @@ from tests.cluster.processes import MARK, Process, free_ports, wait_until
 from tests.cluster.runs import Run
 
 ADMIN = "guard-admin"
-_READY_SECONDS = 60.0
-_KUBECTL_SECONDS = 120.0
+_READY_SECONDS = 120.0
+_KUBECTL_SECONDS = 200.0
 
 
 def quiet(_: str) -> None:

@@ -21,7 +21,7 @@ from tests.cluster.processes import Process, wait_until
 from tests.cluster.runs import Run
 from tests.cluster.sandbox import Sandbox
 
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)

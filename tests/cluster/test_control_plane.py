@@ -58,7 +58,7 @@ def test_two_run_side_by_side_with_their_own_options(api_server: ControlPlane) -
 def test_controllers_and_scheduler_come_on_request() -> None:
     with control_plane(Options(controllers=True, scheduler=True)) as plane:
         plane.kubectl("create", "deployment", "web", "--image=any")
-        plane.kubectl("wait", "--for=create", "pod", "-l", "app=web", "--timeout=30s")
+        plane.kubectl("wait", "--for=create", "pod", "-l", "app=web", "--timeout=180s")
         unscheduled = "--for=jsonpath={.status.conditions[0].reason}=Unschedulable"
 
-        plane.kubectl("wait", unscheduled, "pod", "-l", "app=web", "--timeout=30s")
+        plane.kubectl("wait", unscheduled, "pod", "-l", "app=web", "--timeout=180s")

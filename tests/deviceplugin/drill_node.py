@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.cluster.node import Node, cluster
-from tests.deviceplugin import containers, scenarios
+from tests.deviceplugin import another_plugin, containers, scenarios
 from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 from tests.drills import Drill, count
 
@@ -83,6 +83,7 @@ DRILLS = [
         "a Deployment of 2 vGPUs without room", on_node(lambda plugin, pods: scenarios.crowd(plugin, pods, count(60)))
     ),
     Drill("GPU lost and back", on_node(containers.gpu_lost)),
+    Drill("a GPU that NVIDIA's plugin gives out too", on_node(another_plugin.beside_nvidia)),
     Drill(
         "scheduler stopped: allocation time",
         on_node(lambda it, pods: containers.scheduler_stopped(it, pods, count(20))),

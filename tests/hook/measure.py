@@ -5,15 +5,16 @@ Figures are of simgpu at speed 1; may import the tests' own parts only.
 
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hook.allocations import known_containers
 from tests.hook.peer import Connection, Peer
 from tests.hook.support import Machine, compiled
+from tests.schedulerd.client import running_daemon
 from tests.simgpu.record import Record, busy_share
 
 
@@ -70,3 +71,126 @@ def _turn(peer: Peer, connection: Connection, seconds: float) -> tuple[float, fl
     peer.close_gate()
     connection.hear("want", passing=("using",))
     return began, took
+
+
+def measure_overhead(threads: int, *, launches: int = 300_000, rounds: int = 8) -> tuple[float, float]:
+    """ns of processor time a launch: bare, and under the hook with the turn held."""
+    with real_daemon() as machine:
+        command = [compiled("bench_launch"), str(threads), str(launches), str(rounds), "stream"]
+        return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
+
+
+def measure_allocation(live: int) -> tuple[float, float]:
+    """ns of processor time for an allocation and its return, with so many alive: bare and hooked."""
+    with real_daemon() as machine:
+        command = [compiled("bench_alloc"), str(live), "10000", "5"]
+        return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
+
+
+@contextmanager
+def real_daemon(*flags: str, devices: str = "1xT4-16GB") -> Iterator[Machine]:
+    """A machine with the real daemon, for the length of a block."""
+    with tempfile.TemporaryDirectory() as folder, running_daemon(Path(folder), *flags):
+        yield Machine(Path(folder), devices=devices)
+
+
+def measure_handovers(seconds: float) -> list[float]:
+    """Microseconds from the last launch of one process to the first of the next, empty kernels, the real daemon."""
+    with real_daemon("--quantum=2ms", "--side-by-side=never", "--policy=rr") as machine:
+        programs = [machine.start(compiled("handover")) for _ in range(2)]
+        time.sleep(seconds)
+        bursts = []
+        for label, program in enumerate(programs):
+            out, said = program.communicate(timeout=30)
+            assert program.returncode == 0, said
+            bursts += [(*map(float, line.split()), label) for line in out.splitlines()]
+    bursts.sort()
+    pairs = zip(bursts, bursts[1:], strict=False)
+    return sorted(
+        (after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1]
+    )
+
+
+def measure_idle_but_held() -> list[float]:
+    """Milliseconds from a neighbour's wish to its turn, while the holder is idle; the real daemon."""
+    waits = []
+    with real_daemon("--side-by-side=never") as machine:
+        holder = machine.start(compiled("pulse"), "300", "1000", "step_1us")
+        assert holder.stdout
+        holder.stdout.readline()
+        neighbour = machine.start(compiled("pulse"), "310", "12", "step_1us")
+        waits = [float(line) for line in neighbour.communicate(timeout=60)[0].splitlines()]
+        holder.kill()
+        holder.communicate()
+    return sorted(waits[1:])
+
+
+def measure_neighbour(seconds: float) -> float:
+    """Seconds in which a saturating neighbour of a client launching once in 4 s does not execute for its sake."""
+    with real_daemon("--side-by-side=never") as machine:
+        rare = machine.start(compiled("pulse"), "4000", "1000", "step_1ms", SIMGPU_LABEL="rare")
+        busy = machine.start(compiled("drain"), "600", "step_1ms", SIMGPU_LABEL="busy")
+        time.sleep(seconds + 1)
+        intervals = Record(machine.gpus).intervals(0)
+        for program in (rare, busy):
+            program.kill()
+            program.communicate()
+    triples = zip(intervals[2:], intervals[3:], intervals[4:], strict=False)
+    return sum(after.start - before.end for before, one, after in triples if one.owner.label == "rare")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """A gang of two processes and a single on each GPU: steps of the job, and shares of the GPUs' time."""
+
+    steps: int
+    gang: float
+    singles: float
+    busy: float
+
+
+def measure_parallel(seconds: float, *, quantum: str = "200ms") -> Sharing:
+    """A data-parallel job of two processes in one gang container, shared with a single on each of its GPUs."""
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), devices="2xT4-16GB")
+        uuids = machine.uuids()
+        with known_containers(machine.folder, f"--quantum={quantum}", "--side-by-side=never") as containers:
+            gang = containers.add("gang", *uuids, weight=100, mode="gang")
+            homes = [containers.add(f"single{index}", uuid, weight=100) for index, uuid in enumerate(uuids)]
+            job = [
+                machine.start(
+                    compiled("parallel"), str(index), str(seconds + 1), SIMGPU_LABEL="gang", NVSHARE_SOCKETS=str(gang)
+                )
+                for index in range(2)
+            ]
+            others = [
+                machine.start(
+                    compiled("drain"),
+                    "600",
+                    "step_2ms",
+                    SIMGPU_LABEL=f"single{index}",
+                    CUDA_VISIBLE_DEVICES=uuid,
+                    NVSHARE_SOCKETS=str(home),
+                )
+                for index, (uuid, home) in enumerate(zip(uuids, homes, strict=True))
+            ]
+            time.sleep(1)
+            began = time.monotonic()
+            time.sleep(seconds - 0.5)
+            ended = time.monotonic()
+            record = Record(machine.gpus)
+            sharing = _shares(record, began, ended)
+            steps = 0
+            for program in (*others, *job):
+                program.kill()
+                program.communicate()
+    return Sharing(steps, *sharing)
+
+
+def _shares(record: Record, began: float, ended: float) -> tuple[float, float, float]:
+    shares = {"gang": 0.0, "single": 0.0}
+    for device in range(2):
+        intervals = record.intervals(device)
+        for kind in shares:
+            shares[kind] += busy_share([one for one in intervals if one.owner.label.startswith(kind)], began, ended) / 2
+    return shares["gang"], shares["single"], shares["gang"] + shares["single"]

@@ -76,7 +76,9 @@ def test_preloaded_twice_is_as_good_as_once(machine: Machine, daemon: Daemon) ->
     assert ended.said.count("turns=") == 1
 
 
-@pytest.mark.parametrize("command", [["true"], ["sh", "-c", "ls / | cat >/dev/null"], [sys.executable, "-c", "import ctypes, ssl"]])
+@pytest.mark.parametrize(
+    "command", [["true"], ["sh", "-c", "ls / | cat >/dev/null"], [sys.executable, "-c", "import ctypes, ssl"]]
+)
 def test_a_program_without_cuda_does_not_notice(machine: Machine, command: list[str]) -> None:
     ended = machine.run(*command, LD_LIBRARY_PATH="", NVSHARE_LOG="debug")
 
@@ -173,5 +175,3 @@ def test_many_forks_leave_nothing_open(machine: Machine, daemon: Daemon, tmp_pat
     assert out.startswith("0\n")
     assert "socket:" not in out
     assert "memfd:" not in out
-
-

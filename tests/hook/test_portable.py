@@ -56,7 +56,9 @@ def test_it_needs_no_library_but_the_system_s(portable: Path) -> None:
 
 def test_it_exports_what_the_usual_build_exports(portable: Path) -> None:
     def exported(library: Path) -> set[str]:
-        shown = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run(
+            ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+        ).stdout
         return {line.split()[-1].split("@")[0] for line in shown.splitlines()}
 
     assert exported(portable) == exported(ROOT / "build" / "hook" / "libnvshare.so")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -35,19 +35,21 @@ class Constant:
 CONSTANTS = {
     one.name: one
     for one in (
-        Constant("phase", 20, "s", "a job alternates computing on host and device this often; shorter ones make the lock look worse than published"),
-        Constant("pass", 0.35, "s", "computing in which a job touches all its memory: the published thrash adds 10,200 s at 5.7 GB/s = 3,800 times 15.3 GB, for 2 x 670 s on the device"),
-        Constant("page rate", 5.7, "GB/s", "15.3 GB in the 2.5-3.0 s that a switch costs in the table, over all quanta"),
+        Constant("phase", 20, "s", "host and device part of a job together; the lock looks worse with shorter ones"),
+        Constant("pass", 0.35, "s", "computing that touches a job's memory once; published: 1,900 passes in 670 s"),
+        Constant("page rate", 5.7, "GB/s", "15.3 GB in the 2.5-3.0 s that a switch costs in the table"),
         Constant("slice", 0.002, "s", "the default time slice of NVIDIA's scheduler"),
         Constant("switch", 50e-6, "s", "changing the context, without memory"),
-        Constant("kernel", 1.0, "s", "what a job launches before it waits; only bounds how late it notices that its turn is over"),
+        Constant("kernel", 1.0, "s", "what a job launches before it waits: how late it sees its turn end"),
         Constant("overhead", 0.3, "GB", "memory a context takes by itself"),
         Constant("quantum", 30, "s", "nvshare's default"),
-        Constant("early release", 5, "s", "nvshare gives the lock up when its holder has launched nothing for so long"),
-        Constant("job", 1 / 3, "of its published length", "ratios do not change, and the run takes a minute or two"),
-        Constant("speed", 100, "x", "simulated seconds a second: a scheduler's delay of 0.1 ms is 10 ms here, against phases of seconds"),
+        Constant("early release", 5, "s", "nvshare's: its holder has launched nothing for so long"),
+        Constant("job", 1 / 3, "of its length", "ratios stay, and the run takes a minute or two"),
+        Constant("speed", 100, "x", "0.1 ms of a scheduler's delay is 10 ms here, against phases of seconds"),
     )
-}  # fmt: skip
+}
+"""How the pass follows: thrashing adds 10,200 s in big_50 and in big_90 alike; at 5.7 GB/s that is 58 TB, or 1,900
+times 15.3 GB for each of two jobs, which compute for some 670 s each."""
 
 
 def constant(name: str) -> float:
@@ -61,7 +63,7 @@ class Mode(Enum):
     LOCK = "lock 30 s"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """A job of the thesis: its size, its share of the device, and the published seconds."""
 
@@ -138,6 +140,8 @@ class NvshareLock:
 
 
 class _NoLock(NvshareLock):
+    """Everybody may, always."""
+
     def acquire(self, job: int) -> None: ...
 
     def used(self) -> None: ...
@@ -159,10 +163,10 @@ def run_jobs(workload: Workload, jobs: int, mode: Mode) -> float:
 def _run_job(workload: Workload, number: int, lock: NvshareLock) -> None:
     from tests.simgpu import clients
 
-    cu, take = clients.cu, clients.take
-    take(cu.cuInit(0))
-    take(cu.cuCtxCreate(None, 0, 0))
-    take(cu.cuMemAllocManaged(int(workload.gigabytes * 1e9), 1))
+    driver, take = clients.cu, clients.take
+    take(driver.cuInit(0))
+    take(driver.cuCtxCreate(None, 0, 0))
+    take(driver.cuMemAllocManaged(int(workload.gigabytes * 1e9), 1))
     kernel = clients.kernel(f"step_{constant('kernel'):g}s")
     speed, phase = constant("speed"), constant("phase")
     device_seconds = workload.solo * workload.device_share * constant("job")
@@ -176,7 +180,7 @@ def _run_job(workload: Workload, number: int, lock: NvshareLock) -> None:
             lock.acquire(number)
             joined = True
             take(clients.launch(kernel))
-            take(cu.cuCtxSynchronize())
+            take(driver.cuCtxSynchronize())
             lock.used()
             done += constant("kernel")
         host_until = time.monotonic() * speed
@@ -217,7 +221,6 @@ def _measure(workload: Workload, jobs: int, mode: Mode) -> float:
         "page_rate": f"{constant('page rate') * 1e9:.0f}",
         "pass": f"{constant('pass') * 1e3:g}ms",
         "speed": f"{constant('speed'):g}",
-        # a card of 16 GB has 16,280 MiB for its users
         "record_entries": "16",
     }
     with tempfile.TemporaryDirectory() as folder, Machine(Path(folder), "1xP100-16GB", settings).client() as client:
@@ -225,32 +228,38 @@ def _measure(workload: Workload, jobs: int, mode: Mode) -> float:
         return float(client.result(timeout=600))
 
 
-def cells() -> Iterable[Cell]:
-    """Measures all twelve cells (serial is the yardstick of each workload)."""
-    runs = [(workload, jobs, mode) for workload in WORKLOADS for jobs, mode in
-            ((2, Mode.NO_LOCK), (2, Mode.LOCK), (1, Mode.NO_LOCK))]  # fmt: skip
-    longest_first = sorted(runs, key=lambda run: -run[0].published.get(run[2], 0) * run[1])
+def cells() -> Iterator[Cell]:
+    """Measures all cells; each workload alone is the yardstick of its serial time."""
+    kinds = ((2, Mode.NO_LOCK), (2, Mode.LOCK), (1, Mode.NO_LOCK))
+    runs = [(workload, jobs, mode) for workload in WORKLOADS for jobs, mode in kinds]
+    runs.sort(key=lambda run: run[0].published[run[2]] * run[1], reverse=True)
     with ThreadPoolExecutor(3) as pool:
-        results = dict(zip(((r[0].name, r[1], r[2]) for r in longest_first), pool.map(lambda run: _measure(*run), longest_first), strict=True))  # fmt: skip
+        seconds = dict(zip(runs, pool.map(lambda run: _measure(*run), runs), strict=True))
     for workload in WORKLOADS:
-        serial = 2 * results[workload.name, 1, Mode.NO_LOCK]
+        serial = 2 * seconds[workload, 1, Mode.NO_LOCK]
         for mode in Mode:
-            yield Cell(workload.name, mode, results[workload.name, 2, mode] / serial,
-                       workload.published[mode] / workload.published_serial)  # fmt: skip
+            published = workload.published[mode] / workload.published_serial
+            yield Cell(workload.name, mode, seconds[workload, 2, mode] / serial, published)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
-    print("One set of constants for all cells:")
+    say("One set of constants for all cells:")
     for one in CONSTANTS.values():
-        print(f"  {one.name:<14} {one.value:>9.4g} {one.unit:<24} {one.reason}")
-    print("\nTotal time of two jobs as a multiple of running them one after the other (serial = 1):")
-    print(f"  {'workload':<10} {'mode':<10} {'ours':>7} {'thesis':>7} {'off':>6}")
+        say(f"  {one.name:<14} {one.value:>9.4g} {one.unit:<24} {one.reason}")
+    say("\nTotal time of two jobs as a multiple of running them one after the other (serial = 1):")
+    say(f"  {'workload':<10} {'mode':<10} {'ours':>7} {'thesis':>7} {'off':>6}")
     failed = 0
     for cell in cells():
         failed += not cell.holds
         verdict = "within 25 %" if cell.holds else "TOO FAR"
-        print(f"  {cell.workload:<10} {cell.mode.value:<10} {cell.ours:>7.3f} {cell.published:>7.3f} {cell.off:>+6.0%}  {verdict}")
-    print(f"\nFigures of a simulation at {constant('speed'):g} times real speed; they say that its shape is right, nothing more.")
+        ratios = f"{cell.ours:>7.3f} {cell.published:>7.3f} {cell.off:>+6.0%}"
+        say(f"  {cell.workload:<10} {cell.mode.value:<10} {ratios}  {verdict}")
+    say(f"\nA simulation at {constant('speed'):g} times real speed: its shape is right, and it says nothing more.")
     return 1 if failed else 0
 
 

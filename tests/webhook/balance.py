@@ -31,7 +31,7 @@ class _Backends:
 
 
 def _is_ready(port: int) -> bool:
-    context = ssl._create_unverified_context()  # noqa: S323  readiness only
+    context = ssl._create_unverified_context()
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=2)
     try:
         connection.request("GET", "/readyz")

@@ -1,17 +1,15 @@
 """Certificates for the servers that these tests start."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
-from webhook.certificates import write_set
 from tests.webhook.files import Files
+from webhook.certificates import write_set
 
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """A CA, a serving pair, and a file with a namespace that has opted in (`team-a`) and one that has not (`team-b`)."""
+    """A CA, a serving pair, and a file with a namespace that has opted in (`team-a`) and one that has not."""
     folder = tmp_path_factory.mktemp("webhook")
     write_set(folder, ("127.0.0.1", "localhost"), days=2)
     namespaces = [

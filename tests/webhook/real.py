@@ -5,9 +5,10 @@ pods as raw JSON.
 """
 
 import base64
+import contextlib
 import http.client
 import json
-import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -107,47 +108,55 @@ class Server:
 
 
 @contextmanager
-def serving(cert: Path, key: Path, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Server]:
-    """The server on free ports, ended at the end."""
+def serving(cert: Path, key: Path, *arguments: str, log: Path | None = None) -> Iterator[Server]:
+    """The server on free ports, ended at the end; its log is in `lines`, or, for much of it, in a file."""
     command = [sys.executable, "-m", "webhook", "serve", "--cert", str(cert), "--key", str(key)]
     ports = [] if "--port" in arguments else ["--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", *ports, "--metrics-port", "0", *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(environment or {})},
-    )
-    try:
-        yield _started(process)
-    finally:
-        process.kill() if process.poll() is None and _ended(process) is None else None
+    command += ["--host", "127.0.0.1", *ports, "--metrics-port", "0", *arguments]
+    with contextlib.ExitStack() as stack:
+        sink = stack.enter_context(log.open("w")) if log else subprocess.PIPE
+        process = subprocess.Popen(command, stderr=sink, text=True)
+        stack.callback(_end, process)
+        yield _started(process, log)
 
 
-def _ended(process: subprocess.Popen[str]) -> int | None:
-    process.send_signal(2)
+def _end(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
     try:
-        return process.wait(15)
+        process.wait(15)
     except subprocess.TimeoutExpired:
-        return None
+        process.kill()
+        process.wait()
 
 
-def _started(process: subprocess.Popen[str]) -> Server:
+def _started(process: subprocess.Popen[str], log: Path | None) -> Server:
     lines: list[str] = []
-    assert process.stderr is not None
-    for line in process.stderr:
+    for line in process.stderr or _follow(log, process):
         lines.append(line)
         if _LISTENING in line:
             words = line.replace(",", " ").replace('"', " ").split()
             urls = [word for word in words if "://" in word]
             server = Server(process, urls[0], urls[1], lines)
-            threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True).start()
+            if process.stderr:
+                threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True).start()
             _wait_ready(server)
             return server
     raise AssertionError(f"the webhook did not start: {''.join(lines)}")
 
 
+def _follow(log: Path | None, process: subprocess.Popen[str]) -> Iterator[str]:
+    assert log is not None
+    with log.open() as file:
+        while process.poll() is None:
+            line = file.readline()
+            if line:
+                yield line
+            else:
+                time.sleep(0.05)
+
+
 def _wait_ready(server: Server) -> None:
-    context = ssl._create_unverified_context()  # noqa: S323  readiness only
+    context = ssl._create_unverified_context()
     until = time.monotonic() + _WAIT_SECONDS
     while time.monotonic() < until:
         try:

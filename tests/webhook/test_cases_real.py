@@ -65,7 +65,7 @@ def prepared() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def webhook(prepared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def webhook(prepared: Cluster) -> Iterator[Server]:
     pair = prepared.plane.authority.vouch_for("nvshare-webhook", hosts=("127.0.0.1",))
     kubeconfig = str(prepared.plane.kubeconfig)
     with serving(pair.certificate, pair.key, "--kubeconfig", kubeconfig, "--drain-seconds", "0") as server:
@@ -121,8 +121,9 @@ def test_policies_alone_give_the_same_codes(prepared: Cluster, case: Case) -> No
         case.check_texts(answer.message, case.expect.get("warnings", []))
 
 
+@pytest.mark.usefixtures("webhook")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_with_the_webhook_too(prepared: Cluster, webhook: Server, case: Case) -> None:
+def test_with_the_webhook_too(prepared: Cluster, case: Case) -> None:
     answer = _create(prepared, case)
 
     is_denied = case.expect["verdict"] == "denied"

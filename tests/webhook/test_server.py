@@ -166,15 +166,17 @@ def test_a_half_handshake_is_dropped_after_its_deadline(server: Server) -> None:
 
 
 def test_too_many_at_once_are_asked_to_come_again(files: Files) -> None:
-    with serving(files.cert, files.key, *files.arguments, "--in-flight", "4") as server:
-        with hold(STALLS[-1], server.port, files.authority, count=4):
-            _until(lambda: server.metrics()["nvshare_webhook_in_flight"] == 4)
-            context = ssl.create_default_context(cafile=str(files.authority))
-            connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=20)
-            connection.request("POST", "/mutate", body(), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            assert (answer.status, answer.getheader("Retry-After")) == (503, "1")
-            connection.close()
+    with (
+        serving(files.cert, files.key, *files.arguments, "--in-flight", "4") as server,
+        hold(STALLS[-1], server.port, files.authority, count=4),
+    ):
+        _until(lambda: server.metrics()["nvshare_webhook_in_flight"] == 4)
+        context = ssl.create_default_context(cafile=str(files.authority))
+        connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=20)
+        connection.request("POST", "/mutate", body(), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("Retry-After")) == (503, "1")
+        connection.close()
 
 
 def test_each_review_has_its_line_and_its_count(files: Files) -> None:

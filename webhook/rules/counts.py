@@ -51,14 +51,16 @@ OTHER_GPUS_CEL = (
     f".map(c, \"container '\" + c.name + \"' asks \" + c.resources.limits.filter(k, {_IS_OTHER}).join(' and '))"
     " + (variables.spec.?resourceClaims.orValue([]).size() > 0 ? ['the pod has resourceClaims'] : [])"
 )
-_NAMES_MODE = f"{cel.text(names.MULTI_GPU)} in variables.annotations || {cel.text(names.MULTI_GPU)} in variables.namespace_annotations"
+_NAMES_MODE = " || ".join(
+    f"{cel.text(names.MULTI_GPU)} in variables.{holder}" for holder in ("annotations", "namespace_annotations")
+)
 
 RULES: tuple[PodRule, ...] = (
     Rule(
         code=ReasonCode("MultiGpuWithoutMode"),
         cause="More than one vGPU in a container needs a word on how it uses them: {found}.",
-        remedy=f"Write under metadata.annotations either `{names.MULTI_GPU}: gang` (one program over several GPUs, such as"
-        f" NCCL or another collective: all its GPUs take turns together) or `{names.MULTI_GPU}: per-device`"
+        remedy=f"Write under metadata.annotations either `{names.MULTI_GPU}: gang` (one program over several GPUs,"
+        f" such as NCCL or another collective: all its GPUs take turns together) or `{names.MULTI_GPU}: per-device`"
         " (independent work on each GPU: each takes its own turns), or ask for 1.",
         find=_without_mode,
         cel=f"({_NAMES_MODE}) ? [] : variables.asking.filter(c, {cel.VGPUS} > 1)"

@@ -92,7 +92,7 @@ RULES: tuple[PodRule, ...] = (
     ),
     Rule(
         code=ReasonCode("VariableFromReference"),
-        cause="A container with a vGPU may not take these variables from a reference, which cannot be read here: {found}.",
+        cause="A container with a vGPU may not take these from a reference, which cannot be read here: {found}.",
         remedy="Write LD_PRELOAD as a plain value (it is kept, with the hook put in front), and remove the others.",
         find=_from_reference,
         cel=_env_cel("variables.asking", _REFERS),
@@ -103,7 +103,8 @@ RULES: tuple[PodRule, ...] = (
         remedy="Remove it: a debug container takes no turns on the GPU and so may not see one.",
         scope=Scope.EPHEMERAL,
         find=_debug_variable,
-        cel=f"variables.new_debug.filter(c, c.?env.orValue([]).exists(e, e.name == {cel.text(names.ENV_VISIBLE_DEVICES)}"
+        cel="variables.new_debug.filter(c, c.?env.orValue([]).exists(e,"
+        f" e.name == {cel.text(names.ENV_VISIBLE_DEVICES)}"
         f" && e.?value.orValue('') != {cel.text(SHADOWED[names.ENV_VISIBLE_DEVICES])}))"
         '.map(c, "container \'" + c.name + "\'")',
     ),

@@ -59,7 +59,7 @@ _OPTED_IN = f"{_LABELS}[?{cel.text(names.INJECTION_LABEL)}].orValue('') in {cel.
 RULES: tuple[PodRule, ...] = (
     Rule(
         code=ReasonCode("NamespaceExcluded"),
-        cause="Pods in namespace {found} may not ask for nvshare.com/gpu: the cluster's own parts must start without us.",
+        cause="Pods in namespace {found} may not ask for nvshare.com/gpu: the cluster's own must start without us.",
         remedy="Create the pod in a namespace of its own that has the label nvshare.com/injection: enabled.",
         scope=Scope.GATE,
         find=_excluded,
@@ -69,7 +69,7 @@ RULES: tuple[PodRule, ...] = (
     Rule(
         code=ReasonCode("NamespacePolicyInvalid"),
         cause="The settings of the pod's namespace cannot be read: {found}.",
-        remedy="Ask an administrator to correct that label or annotation of the Namespace; the pod itself need not change.",
+        remedy="Ask an administrator to correct that label or annotation of the Namespace; the pod need not change.",
         scope=Scope.GATE,
         find=_bad_policy,
         ends_the_search=True,

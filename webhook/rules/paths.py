@@ -80,7 +80,7 @@ def _misused_volumes(facts: Facts) -> Offenders:
 
 
 def _debug_mounts(facts: Facts) -> Offenders:
-    return _mounts(facts.new_ephemeral, lambda mount: True, ours=True)
+    return _mounts(facts.new_ephemeral, lambda _: True, ours=True)
 
 
 # The same in CEL.  A pod may have 20,000 mounts, and the API server counts each step: the first test is a cheap one
@@ -105,8 +105,8 @@ _IS_OUR_MOUNT = (
 )
 _NAMED_OURS = f"m.name in {cel.texts(OUR_VOLUMES)}"
 _SUSPECT = (
-    "(size(m.mountPath) < 9 || m.mountPath.contains('nvshare') || m.mountPath.contains('/.') || m.mountPath.contains('//')"
-    " || m.mountPath.endsWith('/') || !m.mountPath.startsWith('/'))"
+    "(size(m.mountPath) < 9 || m.mountPath.contains('nvshare') || m.mountPath.contains('/.')"
+    " || m.mountPath.contains('//') || m.mountPath.endsWith('/') || !m.mountPath.startsWith('/'))"
 )
 _OUR_FOLDERS_CEL = cel.texts(folder + "/" for folder in _OURS)
 _IN_THE_WAY = f"{_SUSPECT} && !({_NAMED_OURS}) && {cel.resolves_to_touch('m.mountPath', _OUR_FOLDERS_CEL)}"

@@ -1,0 +1,61 @@
+"""What is written from the table of rules is what is committed; and every rule has what a rule needs."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.webhook.cases import CASES
+from webhook.__main__ import main
+from webhook.generated import all_rules, examples_in, manifests, refusals_page
+from webhook.namespace_policy import EXCLUDED_NAMESPACES
+
+ROOT = Path(__file__).parents[2]
+_CASES = ROOT / "tests" / "webhook" / "cases"
+_NOT_BY_A_POD = {"AnnotationChanged", "NamespaceValueUnknown", "InjectionLost"}
+"""Shown on a real API server in `test_policies_real` and `test_webhook_real`."""
+
+
+@pytest.mark.parametrize("path", list(manifests()), ids=str)
+def test_a_manifest_is_not_stale(path: Path) -> None:
+    assert (ROOT / "manifests" / path).read_text() == manifests()[path], "run: nvshare-webhook policies"
+
+
+def test_the_page_of_refusals_is_not_stale() -> None:
+    page = refusals_page(examples_in(_CASES))
+    assert (ROOT / "docs" / "refusals.md").read_text() == page, "run: nvshare-webhook policies --docs docs/refusals.md"
+
+
+def test_every_code_has_a_case_that_earns_it() -> None:
+    earned = {code for case in CASES for code in (*case.codes, *case.offline_codes)}
+    assert {rule.code for rule in all_rules()} - earned == _NOT_BY_A_POD
+
+
+def test_codes_are_unique() -> None:
+    codes = [rule.code for rule in all_rules()]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize("rule", list(all_rules()), ids=lambda rule: rule.code)
+def test_a_refusal_is_a_cause_and_a_remedy_in_one_line_each(rule: object) -> None:
+    cause, remedy = rule.cause, rule.remedy  # type: ignore[attr-defined]
+    assert cause.endswith((".", "}."))
+    assert remedy.endswith(".")
+    assert "\n" not in cause + remedy
+
+
+def test_the_command_writes_the_same(tmp_path: Path) -> None:
+    assert main(["policies", "--out", str(tmp_path / "manifests")]) == 0
+    for path, content in manifests().items():
+        assert (tmp_path / "manifests" / path).read_text() == content
+        assert list(yaml.safe_load_all(content))
+
+
+def test_the_webhooks_leave_the_systems_namespaces_alone() -> None:
+    for content in (manifests()[path] for path in manifests() if path.name == "webhooks.yaml"):
+        for configuration in yaml.safe_load_all(content):
+            (webhook,) = configuration["webhooks"]
+            first, second = webhook["namespaceSelector"]["matchExpressions"]
+            assert (first["operator"], first["values"]) == ("NotIn", list(EXCLUDED_NAMESPACES))
+            assert (second["key"], second["values"]) == ("nvshare.com/injection", ["enabled", "warn"])
+            assert "caBundle" not in webhook["clientConfig"]

@@ -1,0 +1,92 @@
+"""Pods that run with vGPUs and should not: refused by today's policy, past the webhook, older than the opt-in.
+
+The pure half of `audit`: raw pods and Namespaces in, findings out.  May import the room's cores.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from contract import names
+from contract.grammar import Injection
+from contract.reasons import Refusal
+from webhook.decision import Stage, Volumes, decide, gather
+from webhook.fields import Json, read_map, read_maps, read_text
+from webhook.injection import complete
+from webhook.namespace_policy import read_namespace
+from webhook.pod import read_pod
+
+_OVER = ("Succeeded", "Failed")
+_RULED_OUT = "NodeNameSet"
+"""Every running pod has a node: whether the scheduler chose it cannot be told any more."""
+
+
+class Flaw(StrEnum):
+    """What is wrong with a running pod."""
+
+    REFUSED_TODAY = "refused-today"
+    PAST_WEBHOOK = "past-webhook"
+    BEFORE_OPT_IN = "before-opt-in"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One flaw of one pod."""
+
+    namespace: str
+    pod: str
+    flaw: Flaw
+    why: str
+    remedy: str
+
+
+def audit_pod(raw: Json, namespace: Json, *, volumes: Volumes = Volumes.AUTO) -> list[Finding]:
+    """The flaws of one pod; none where it has no vGPUs or is over."""
+    if read_text(read_map(raw, "status"), "phase") in _OVER:
+        return []
+    facts = gather(read_pod(raw), policy := read_namespace(namespace), volumes=volumes)
+    if not facts.sharing:
+        return []
+    metadata = read_map(raw, "metadata")
+    where = (read_text(metadata, "namespace"), read_text(metadata, "name"))
+    refusals = [item for item in decide(facts, Stage.MUTATE).refusals if item.code != _RULED_OUT]
+    found = [_refused(where, item) for item in refusals]
+    missing = [operation["path"] for operation in complete(facts) if operation["path"].startswith("/spec/")]
+    if policy.injection is Injection.ENABLED and not policy.is_excluded and missing:
+        found.append(_incomplete(where, missing, is_older=_is_older(metadata, namespace)))
+    return found
+
+
+def _refused(where: tuple[str, str], refusal: Refusal) -> Finding:
+    return Finding(*where, Flaw.REFUSED_TODAY, f"{refusal.code}: {refusal.cause}", refusal.remedy)
+
+
+def _incomplete(where: tuple[str, str], missing: list[str], *, is_older: bool) -> Finding:
+    lacks = f"it lacks what the webhook puts in ({', '.join(missing[:3])})"
+    if is_older:
+        why = f"The pod was created before its namespace opted in: {lacks}."
+        return Finding(*where, Flaw.BEFORE_OPT_IN, why, "Create it anew, so that it is completed.")
+    why = f"The pod came past the webhook: {lacks}."
+    remedy = "Create it anew; if that happens again, see whether both webhook configurations are in the cluster."
+    return Finding(*where, Flaw.PAST_WEBHOOK, why, remedy)
+
+
+def _is_older(metadata: Json, namespace: Json) -> bool:
+    """Created before the Namespace got its label, as far as its managed fields tell."""
+    times = [
+        read_text(entry, "time")
+        for entry in read_maps(read_map(namespace, "metadata"), "managedFields")
+        if f"f:{names.INJECTION_LABEL}" in read_map(read_map(read_map(entry, "fieldsV1"), "f:metadata"), "f:labels")
+    ]
+    return bool(times) and read_text(metadata, "creationTimestamp") < max(times)
+
+
+def audit_all(pods: list[Json], namespaces: list[Json], *, volumes: Volumes = Volumes.AUTO) -> list[Finding]:
+    """The flaws of every pod, in the order given."""
+    by_name = {read_text(read_map(item, "metadata"), "name"): item for item in namespaces}
+    return [
+        finding
+        for pod in pods
+        for namespace in [by_name.get(read_text(read_map(pod, "metadata"), "namespace"))]
+        if namespace is not None
+        for finding in audit_pod(pod, namespace, volumes=volumes)
+    ]
