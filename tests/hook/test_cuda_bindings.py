@@ -1,4 +1,4 @@
-"""NVIDIA's own Python bindings as a client: they find every function by cuGetProcAddress, and all of it passes the hook."""
+"""NVIDIA's Python bindings as a client: they find every function by cuGetProcAddress, and all passes the hook."""
 
 import sys
 
