@@ -204,3 +204,24 @@ def _shares(intervals: list[Interval], began: float, ended: float) -> tuple[floa
     ours = [one for one in intervals if one.owner.label == "both"]
     theirs = [one for one in intervals if one.owner.label != "both"]
     return busy_share(ours, began, ended), busy_share(theirs, began, ended)
+
+
+SCALE = 20
+"""simgpu's calibrated workloads, every time divided by this: phases, passes and paging alike; a third of each job's length."""
+
+
+def measure_pair(gigabytes: float, share: float, solo: float, *flags: str) -> tuple[float, float]:
+    """Two of a calibrated job at once: seconds of the two one after the other by what one takes alone, and together."""
+    seconds = solo / 3 / SCALE
+    command = ["job", str(gigabytes), str(20 / SCALE), str(share), str(round(seconds)), f"train_{1000 // SCALE}ms"]
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), devices="1xP100-16GB")
+        machine.settings = {"SIMGPU_PASS": f"{350 // SCALE}ms", "SIMGPU_PAGE_RATE": f"{5.7 * SCALE:.0f}GB"}
+        alone = float(machine.run(compiled(command[0]), *command[1:], hooked=False).well())
+        with running_daemon(machine.folder, f"--paging-rate={int(5.3 * SCALE)}Gi", *flags):
+            began = time.monotonic()
+            jobs = [machine.start(compiled(command[0]), *command[1:]) for _ in range(2)]
+            for job in jobs:
+                _, said = job.communicate(timeout=240)
+                assert job.returncode == 0, said
+            return 2 * alone, time.monotonic() - began
