@@ -220,7 +220,7 @@ def _environment(machine: Machine) -> Iterator[None]:
 
 
 SCALE = 20
-"""simgpu's calibrated workloads, every time divided by this: phases, passes and paging alike; a third of each job's length."""
+    """Seconds of two calibrated jobs: one after the other, by what one takes alone; and at once."""
 
 
 def measure_pair(gigabytes: float, share: float, solo: float, *flags: str, hooked: bool = True) -> tuple[float, float]:
