@@ -4,6 +4,7 @@ Figures are of simgpu at speed 1; may import the tests' own parts only.
 """
 
 import itertools
+import os
 import statistics
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from tests.hook.allocations import known_containers
 from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled
+from tests.hook.support import Machine, compiled, wait_until
 from tests.schedulerd.client import running_daemon
 from tests.simgpu.record import Interval, Record, busy_share
 
@@ -204,3 +205,42 @@ def _shares(intervals: list[Interval], began: float, ended: float) -> tuple[floa
     ours = [one for one in intervals if one.owner.label == "both"]
     theirs = [one for one in intervals if one.owner.label != "both"]
     return busy_share(ours, began, ended), busy_share(theirs, began, ended)
+
+
+@contextmanager
+def _environment(machine: Machine) -> Iterator[None]:
+    """The daemon's observer asks the software GPU's NVML."""
+    before = dict(os.environ)
+    os.environ.update({key: value for key, value in machine.environment(hooked=False).items() if key not in before})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+SCALE = 20
+    """Seconds of two calibrated jobs: one after the other, by what one takes alone; and at once."""
+
+
+def measure_pair(gigabytes: float, share: float, solo: float, *flags: str, hooked: bool = True) -> tuple[float, float]:
+    """Two of a calibrated job at once: seconds of the two one after the other by what one takes alone, and together."""
+    seconds = solo / 3 / SCALE
+    command = ["job", str(gigabytes), str(20 / SCALE), str(share), str(round(seconds)), f"train_{1000 // SCALE}ms"]
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), devices="1xP100-16GB")
+        machine.settings = {"SIMGPU_PASS": f"{350 // SCALE}ms", "SIMGPU_PAGE_RATE": f"{5.7 * SCALE:.0f}GB"}
+        watching = ("--observer=spawn", "--metrics-port=0")  # it tells the daemon how large the card is
+        alone = float(machine.run(compiled(command[0]), *command[1:], hooked=False).well())
+        with (
+            _environment(machine),
+            running_daemon(machine.folder, f"--paging-rate={int(5.3 * SCALE)}Gi", *watching, *flags),
+        ):
+            wait_until((machine.folder / "control.sock").exists, what="the daemon's control socket")
+            time.sleep(1)
+            began = time.monotonic()
+            jobs = [machine.start(compiled(command[0]), *command[1:], hooked=hooked) for _ in range(2)]
+            for job in jobs:
+                _, said = job.communicate(timeout=240)
+                assert job.returncode == 0, said
+            return 2 * alone, time.monotonic() - began

@@ -16,7 +16,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 BUILD = ROOT / "build" / "hook"
 DRIVER = ROOT / "build" / "simgpu"
 HOOK = BUILD / "libnvshare.so"
-PATIENCE = 30.0
+PATIENCE = 60.0
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 
 

@@ -144,7 +144,7 @@ def gangs(minutes: float, gpus: int) -> str:
 
 DRILLS = [
     Drill("1,000,000 fuzzed lines", lambda: fuzz(count(1_000_000), seed=int(os.environ.get("NVSHARE_SEED", "1")))),
-    Drill("states of the core", lambda: states(count(2000))),
+    Drill("states of the core", lambda: states(count(800))),
     Drill("overlapping gangs, 10 simulated minutes, 3 GPUs", lambda: gangs(10 * count(100) / 100, 3)),
     Drill("overlapping gangs, 3 simulated minutes, 16 GPUs", lambda: gangs(3 * count(100) / 100, 16)),
 ]

@@ -345,6 +345,19 @@ def a_real_minute(seconds: float) -> str:
     )
 
 
+def a_and_b_on_gpu_1(seconds: float) -> str:
+    """A on GPU 1, B on GPUs 1 and 2: the combination never becomes a lock of its own."""
+    members = [Member("A", "GPU-1"), Member("B", "GPU-1,GPU-2", {"mode": "gang"})]
+    with daemon("--quantum=20ms") as one:
+        crowd = Crowd(one.socket, members)
+        crowd.run(seconds)
+        crowd.close()
+    turns = [member.turns for member in members]
+    if min(turns) < seconds:
+        raise AssertionError(f"turns of A and B: {turns}")
+    return f"A had {turns[0]} turns, B {turns[1]}: never both on GPU 1"
+
+
 def a_silent_scraper(_times: int = 1) -> str:
     """XPUShare: one silent connection stops /metrics."""
     with tempfile.TemporaryDirectory() as folder, observed_daemon(Path(folder), EXCLUSIVE) as (_, observer):
@@ -392,6 +405,7 @@ DRILLS = [
     Drill("10,000 connections", lambda: many_connections(count(10_000))),
     Drill("the wall clock steps", lambda: clock_steps(count(400))),
     Drill("gangs, per-device and single clients for a real minute", lambda: a_real_minute(count(60))),
+    Drill("A on GPU 1 and B on GPUs 1 and 2 never overlap on GPU 1", lambda: a_and_b_on_gpu_1(count(20))),
     Drill("silent connections to the metrics", a_silent_scraper),
     Drill("clients die at random moments", lambda: random_deaths(count(1000))),
 ]

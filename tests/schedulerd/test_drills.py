@@ -20,6 +20,7 @@ from tests.schedulerd import drill_core, drill_daemon
         pytest.param(lambda: drill_daemon.many_connections(500), id="many connections"),
         pytest.param(lambda: drill_daemon.clock_steps(40), id="the wall clock steps"),
         pytest.param(lambda: drill_daemon.a_real_minute(4), id="gangs over real sockets"),
+        pytest.param(lambda: drill_daemon.a_and_b_on_gpu_1(2), id="A on GPU 1 and B on GPUs 1 and 2"),
         pytest.param(drill_daemon.a_silent_scraper, id="silent connections to the metrics"),
         pytest.param(lambda: drill_daemon.random_deaths(50), id="deaths at random moments"),
         pytest.param(lambda: drill_core.fuzz(20_000), id="fuzzed lines"),
