@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _ACCEPT_AT_ONCE = 64
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-_BACKLOG = 1024
+_BACKLOG = 4096
 
 
 class Server:

@@ -42,8 +42,8 @@ class Client:
         self._rest = b""
         self._fds: list[int] = []
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(str(path))  # before the time limit: with one a full backlog would not be waited for
         self.socket.settimeout(PATIENCE)
-        self.socket.connect(str(path))
         if hello:
             self.hello()
 

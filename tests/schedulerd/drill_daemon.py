@@ -336,8 +336,8 @@ def a_real_minute(seconds: float) -> str:
         crowd.run(seconds)
         waits = longest_waits(members)
         crowd.close()
-    # (age_turns + 1) turns of each of the six on a GPU: a quantum, and a drain as long as a busy machine makes it
-    bound = 5 * 6 * (0.1 + 0.3)
+    # 4 n + 3 m turns (docs/turns.md): a quantum each, and a drain as long as a busy machine makes it
+    bound = (4 * 6 + 3 * len(members)) * (0.1 + 0.3)
     if max(waits.values()) > bound:
         raise AssertionError(f"a wait of {max(waits.values()):.2f} s is beyond {bound:.1f} s: {waits}")
     turns = sum(member.turns for member in members)
