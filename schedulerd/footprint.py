@@ -16,28 +16,20 @@ from itertools import islice
 from pathlib import Path
 
 Seconds = float
-_MAGIC = b"NVSFOOT2"
+_MAGIC = b"NVSFOOT3"
 _GPUS = 256
 _HOLDERS = 12
 _HEADER = struct.Struct("=8s40s")
 _FIRST = 64
-_GPU = struct.Struct("=64sdI4x")
+_GPU = struct.Struct("=64sI4x")
 _HOLDER = struct.Struct("=128sI4x")
 _GPU_SIZE = _GPU.size + _HOLDERS * _HOLDER.size
 _SIZE = _FIRST + _GPUS * _GPU_SIZE
-_COUNT_AT = 72
+_COUNT_AT = 64
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SOMEBODY = ""
 """A holder whose name is not known: only time tells when it has gone."""
 NOBODY: Mapping[str, int] = {}
-
-
-@dataclass(slots=True)
-class Before:
-    """A GPU as the daemon before this one left it."""
-
-    shut_until: Seconds
-    holders: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -64,19 +56,17 @@ class Footprint:
         finally:
             os.close(descriptor)
         self._words = memoryview(self._map).cast("I")
-        for uuid in self.before:
-            self._place(uuid)
+        # They stand where they stood, and stay there until they are accounted for: who comes after this daemon, however
+        # soon, is to know of them too.
+        for uuid, holders in self.before.items():
+            self._places[uuid] = _nth_place(len(self._places), dict(holders))
         # Last, so that a daemon that dies up to here leaves the old footprint readable.
         self._map[: _HEADER.size] = _HEADER.pack(_MAGIC, _boot_id())
 
     def left_behind(self, uuid: str) -> tuple[Seconds, Mapping[str, int]]:
         """Until when a GPU stays shut, and which containers may still be on it, with so many processes each."""
         before = self.before.get(uuid)
-        if before is None or (not before.holders and before.shut_until <= self._now):
-            return -float("inf"), NOBODY
-        if before.shut_until > self._now:  # the daemon before this one did not live long enough to find out
-            return max(before.shut_until, self._now + self._window), {**before.holders, SOMEBODY: 1}
-        return self._now + self._window, before.holders
+        return (self._now + self._window, before) if before else (-float("inf"), NOBODY)
 
     def mark(self, uuid: str, container: str, processes: int) -> None:
         """A container has a GPU from now on, with so many processes; 0: it has it no more."""
@@ -95,11 +85,14 @@ class Footprint:
             self._words[place.count] = len(holders)
 
     def _place(self, uuid: str) -> Place:
-        at = _FIRST + min(len(self._places), _GPUS - 1) * _GPU_SIZE
-        place = self._places[uuid] = Place(at, (at + _COUNT_AT) // 4)
-        until, _ = self.left_behind(uuid)
-        _GPU.pack_into(self._map, at, uuid.encode()[:64], max(0.0, until), 0)
+        place = self._places[uuid] = _nth_place(min(len(self._places), _GPUS - 1), {})
+        _GPU.pack_into(self._map, place.at, uuid.encode()[:64], 0)
         return place
+
+
+def _nth_place(number: int, holders: dict[str, int]) -> Place:
+    at = _FIRST + number * _GPU_SIZE
+    return Place(at, (at + _COUNT_AT) // 4, holders)
 
 
 @lru_cache(maxsize=4096)
@@ -117,8 +110,8 @@ def _boot_id() -> bytes:
     return _BOOT_ID.read_bytes().strip()[:40]
 
 
-def _read(path: Path) -> dict[str, Before]:
-    """Of each GPU: who had it, and until when it was shut; nothing after a reboot."""
+def _read(path: Path) -> dict[str, dict[str, int]]:
+    """Of each GPU: who had it; nothing after a reboot."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -129,10 +122,10 @@ def _read(path: Path) -> dict[str, Before]:
     return {name: _read_place(raw, at) for at in places if (name := raw[at : at + 64].rstrip(b"\0").decode())}
 
 
-def _read_place(raw: bytes, at: int) -> Before:
-    _, shut_until, count = _GPU.unpack_from(raw, at)
+def _read_place(raw: bytes, at: int) -> dict[str, int]:
+    _, count = _GPU.unpack_from(raw, at)
     holders = {SOMEBODY: 1} if count > _HOLDERS else {}
     for index in range(min(count, _HOLDERS)):
         name, processes = _HOLDER.unpack_from(raw, at + _GPU.size + index * _HOLDER.size)
         holders[name.rstrip(b"\0").decode(errors="replace")] = processes
-    return Before(shut_until, holders)
+    return holders

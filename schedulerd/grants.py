@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from schedulerd import memory
 from schedulerd.messages import Grant, Wanted, Yield
-from schedulerd.model import Gpu, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.model import Accounted, Gpu, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds
 
 
@@ -132,6 +132,8 @@ class Grants:
         self.drop(wish)
         turn = self.begin(tenant, wish.gpus, now, wish=wish)
         for gpu in wish.gpus:
+            if gpu.missing:
+                self.account_for(gpu, *gpu.missing)  # their time is over
             tenant.shares[gpu.uuid].count_wait(now - wish.since)
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
@@ -186,6 +188,14 @@ class Grants:
         for gpu in turn.gpus:
             self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, word_of(turn), len(turn.tenant.processes)))
         self.tell_granted(turn, (process,))
+
+    def account_for(self, gpu: Gpu, *containers: str) -> None:
+        """Nobody need be waited for that had this GPU under an earlier daemon."""
+        for container in containers:
+            del gpu.missing[container]
+            self.orders.append(Accounted(container, gpu.uuid))
+        if not gpu.missing:
+            gpu.closed_until = -FOREVER
 
     # ------------------------------------------------------------------ ending
 

@@ -185,6 +185,13 @@ class SetGate(NamedTuple):
     """How many may use it from now on."""
 
 
+class Accounted(NamedTuple):
+    """A container that had a GPU under an earlier daemon has said that it does not any more, or cannot."""
+
+    container: str
+    gpu: str
+
+
 class FreeSlot(NamedTuple):
     """A process has gone: its ledger slot is to be zeroed."""
 
@@ -201,4 +208,4 @@ class Notice(NamedTuple):
     gpus: tuple[str, ...]
 
 
-Order = Tell | SetGate | FreeSlot | Notice
+Order = Tell | SetGate | Accounted | FreeSlot | Notice

@@ -20,13 +20,13 @@ from schedulerd.errors import Unusable
 from schedulerd.gates import SharedMemory
 from schedulerd.loop import Loop
 from schedulerd.messages import Hello
-from schedulerd.model import FreeSlot, Notice, SetGate, Tell
+from schedulerd.model import Accounted, FreeSlot, Notice, SetGate, Tell
 
 log = logging.getLogger(__name__)
 
 _ACCEPT_AT_ONCE = 64
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-_BACKLOG = 1024
+_BACKLOG = 4096
 
 
 class Server:
@@ -48,6 +48,7 @@ class Server:
         self._carry: dict[type, Callable[..., None]] = {
             Tell: self._tell,
             SetGate: self._set_gate,
+            Accounted: lambda order: self.on_gate(order.gpu, order.container, 0),
             FreeSlot: self._free_slot,
             Admit: self._admit,
             Hangup: self._hang_up,

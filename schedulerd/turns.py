@@ -104,9 +104,7 @@ class Turns:
                 continue
             gpu.missing[key] -= 1
             if gpu.missing[key] <= 0:
-                del gpu.missing[key]
-            if not gpu.missing:
-                gpu.closed_until = -FOREVER
+                self.grants.account_for(gpu, key)
                 self.grants.settle((gpu,), now)
 
     def _ride(self, process: int, turn: Turn) -> None:
@@ -115,9 +113,7 @@ class Turns:
 
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
         for gpu in gpus:
-            gpu.missing.pop(tenant.facts.key, None)
-            if alone or not gpu.missing:
-                gpu.closed_until = -FOREVER
+            self.grants.account_for(gpu, *(gpu.missing if alone else gpu.missing.keys() & {tenant.facts.key}))
         wish = self._wish(tenant, gpus, now)
         turn = self.grants.begin(tenant, gpus, now, wish=wish)
         turn.beside = not alone

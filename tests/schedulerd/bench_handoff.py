@@ -92,7 +92,7 @@ def observed_daemon(folder: Path, *flags: str) -> Iterator[tuple[Daemon, psutil.
 
 
 def _child(pid: int) -> psutil.Process:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while time.monotonic() < until:
         for child in psutil.Process(pid).children():
             if any(one.status == psutil.CONN_LISTEN for one in child.net_connections()):

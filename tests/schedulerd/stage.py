@@ -35,6 +35,8 @@ class Floor:
             self.turns.gpu(f"GPU-{number}").capacity = capacity
         self.seats: dict[int, Seat] = {}
         self.gates: dict[tuple[str, str], int] = {}
+        self.exclusive: dict[tuple[str, str], bool] = {}
+        """Of each open gate: whether its turn was granted alone."""
         self.notices: list[Notice] = []
         self.reserved: dict[int, int] = defaultdict(int)
         self.history: list[str] = []
@@ -91,6 +93,8 @@ class Floor:
     def _carry_out(self, order: Order) -> None:
         if isinstance(order, SetGate):
             self.gates[order.container, order.gpu] = order.word
+            turn = self.turns.grants.turns.get(f"{self.turns.grants.epoch}.{order.word}")
+            self.exclusive[order.container, order.gpu] = turn is not None and not turn.beside
             self._check_gates_of(order.gpu)
         elif isinstance(order, Notice):
             self.notices.append(order)
@@ -122,10 +126,7 @@ class Floor:
     def _check_gates_of(self, gpu: str) -> None:
         """Checked at each single order, not only when all is settled."""
         containers = self.open_on(gpu)
-        if len(containers) < 2:
-            return
-        turns = [turn for turn in self.turns.gpu(gpu).holders]
-        if not all(turn.beside for turn in turns):
+        if len(containers) > 1 and any(self.exclusive[container, gpu] for container in containers):
             raise Broken(f"{containers} hold {gpu} at once")
 
     def check(self) -> None:

@@ -114,10 +114,10 @@ def test_fcfs_lets_the_first_finish():
 
 
 def longest_wait_bound(rules, workers):
-    """The bound of docs: (age_turns + 1) turns of each container on the most crowded GPU, drains included."""
+    """The bound of docs/turns.md: 4 n turns until it is aged, 3 m until those that aged before it have gone."""
     crowd = max(sum(gpu in one.container.gpus for one in workers) for gpu in (*workers[0].container.gpus, "GPU-1"))
     longest_drain = max(one.kernel for one in workers)
-    return (rules.age_turns + 1) * crowd * (rules.quantum + longest_drain)
+    return (rules.age_turns * crowd + 3 * len(workers)) * (rules.quantum + longest_drain)
 
 
 @pytest.mark.parametrize("policy", ["fair", "rr", "sjf"])
