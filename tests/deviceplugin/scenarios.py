@@ -228,9 +228,8 @@ def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
 def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
     """Fills the node, then takes three pods of one GPU away: its UUID."""
     gpus = len(plugin.free_slots_told())
-    pods.create(*(vgpu_pod(f"all{number}", gpus) for number in range(plugin.slots() // gpus - 3)))
-    pods.create(*(vgpu_pod(f"fill{number}", 1) for number in range(3 * gpus)))
-    pods.wait_for("Running")
+    pods.insist(*(vgpu_pod(f"all{number}", gpus) for number in range(plugin.slots() // gpus - 3)))
+    pods.insist(*(vgpu_pod(f"fill{number}", 1) for number in range(3 * gpus)))
     by_gpu: dict[str, list[str]] = {}
     for each in plugin.assignments():
         if len(each.device_ids) == 1:
