@@ -238,7 +238,7 @@ class Pods:
             self._core.create_namespaced_pod(self.namespace, pod)
 
     def insist(self, *pods: dict[str, Any]) -> None:
-        """All of them run; one that fails is made again, since a pod deleted at once may hold its slot a while longer."""
+        """All of them run; one that fails is made again: a pod deleted at once may hold its slot a while longer."""
         self.create(*pods)
 
         def all_run() -> bool:

@@ -130,10 +130,10 @@ class Watcher:
                 thread.join()
             self.failures |= self.pods.failures()
 
-    def figures(self) -> str:
+    def figures(self, most_seconds: float) -> str:
         needless = {pod: why for pod, why in self.failures.items() if not _had_to_fail(why)}
         assert not needless, needless
-        assert self.longest_zero <= 5.0, f"no slots for {self.longest_zero:.1f} s"
+        assert self.longest_zero <= most_seconds, f"no slots for {self.longest_zero:.1f} s"
         return (
             f"no slots for {self.longest_zero:.1f} s at most ({self.polls} polls); "
             f"{len(self.failures)} of {self.made} pods came while the plugin was away"
@@ -146,8 +146,13 @@ def _had_to_fail(why: str) -> bool:
     return any(word in why for word in (*words, "Unavailable", "transport is closing", "endpoint"))
 
 
-def under_fire(plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], shots: int) -> str:
-    """Fires so many times while pods come and go; the node must be whole again in between and at the end."""
+def under_fire(
+    plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], shots: int, *, most_seconds: float = 5.0
+) -> str:
+    """Fires so many times while pods come and go; the node must be whole again in between and at the end.
+
+    `most_seconds`: how long the API may say that there are no slots.  A busy machine delays the kubelet itself.
+    """
     watcher = Watcher(plugin, pods)
     slots = plugin.slots()
     choose = random.Random(shots)
@@ -156,7 +161,7 @@ def under_fire(plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], sho
             time.sleep(choose.uniform(0.3, 1.5))  # at any moment of the churn
             shoot(number)
             plugin.wait_until_whole(slots)
-    figures = watcher.figures()
+    figures = watcher.figures(most_seconds)
     pods.delete_all()
     wait_until(lambda: not plugin.used_by_gpu(), what="all slots are free", seconds=60)
     assert_books_agree(plugin)
