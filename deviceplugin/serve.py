@@ -73,7 +73,7 @@ class Plugin:
         """Prepares the node, then lives with the kubelet."""
         self.files.prepare()
         self._scan_first(stop)
-        self.steward.repair(Books())  # from the folders alone: after a reboot containers may start before the first look
+        self.steward.repair(Books())  # from the folders alone: containers may start before the first look
         self.steward.look_for_others()
         with self._metrics(), self._in_threads(stop):
             Living(self._kubelet_side(), self._parts(), self.tell).run(stop)

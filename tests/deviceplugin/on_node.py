@@ -237,6 +237,19 @@ class Pods:
         for pod in pods:
             self._core.create_namespaced_pod(self.namespace, pod)
 
+    def insist(self, *pods: dict[str, Any]) -> None:
+        """All of them run; one that fails is made again: a pod deleted at once may hold its slot a while longer."""
+        self.create(*pods)
+
+        def all_run() -> bool:
+            failed = self.failures()
+            self.delete(*failed)
+            self.create(*(pod for pod in pods if pod["metadata"]["name"] in failed))
+            phases = self.phases()
+            return all(phases.get(pod["metadata"]["name"]) == "Running" for pod in pods)
+
+        wait_until(all_run, what="all pods run", seconds=120)
+
     def delete(self, *pods: str) -> None:
         """At once."""
         for pod in pods:

@@ -130,10 +130,10 @@ class Watcher:
                 thread.join()
             self.failures |= self.pods.failures()
 
-    def figures(self) -> str:
+    def figures(self, most_seconds: float) -> str:
         needless = {pod: why for pod, why in self.failures.items() if not _had_to_fail(why)}
         assert not needless, needless
-        assert self.longest_zero <= 5.0, f"no slots for {self.longest_zero:.1f} s"
+        assert self.longest_zero <= most_seconds, f"no slots for {self.longest_zero:.1f} s"
         return (
             f"no slots for {self.longest_zero:.1f} s at most ({self.polls} polls); "
             f"{len(self.failures)} of {self.made} pods came while the plugin was away"
@@ -146,8 +146,13 @@ def _had_to_fail(why: str) -> bool:
     return any(word in why for word in (*words, "Unavailable", "transport is closing", "endpoint"))
 
 
-def under_fire(plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], shots: int) -> str:
-    """Fires so many times while pods come and go; the node must be whole again in between and at the end."""
+def under_fire(
+    plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], shots: int, *, most_seconds: float = 5.0
+) -> str:
+    """Fires so many times while pods come and go; the node must be whole again in between and at the end.
+
+    `most_seconds`: how long the API may say that there are no slots.  A busy machine delays the kubelet itself.
+    """
     watcher = Watcher(plugin, pods)
     slots = plugin.slots()
     choose = random.Random(shots)
@@ -156,7 +161,7 @@ def under_fire(plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], sho
             time.sleep(choose.uniform(0.3, 1.5))  # at any moment of the churn
             shoot(number)
             plugin.wait_until_whole(slots)
-    figures = watcher.figures()
+    figures = watcher.figures(most_seconds)
     pods.delete_all()
     wait_until(lambda: not plugin.used_by_gpu(), what="all slots are free", seconds=60)
     assert_books_agree(plugin)
@@ -228,9 +233,8 @@ def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
 def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
     """Fills the node, then takes three pods of one GPU away: its UUID."""
     gpus = len(plugin.free_slots_told())
-    pods.create(*(vgpu_pod(f"all{number}", gpus) for number in range(plugin.slots() // gpus - 3)))
-    pods.create(*(vgpu_pod(f"fill{number}", 1) for number in range(3 * gpus)))
-    pods.wait_for("Running")
+    pods.insist(*(vgpu_pod(f"all{number}", gpus) for number in range(plugin.slots() // gpus - 3)))
+    pods.insist(*(vgpu_pod(f"fill{number}", 1) for number in range(3 * gpus)))
     by_gpu: dict[str, list[str]] = {}
     for each in plugin.assignments():
         if len(each.device_ids) == 1:

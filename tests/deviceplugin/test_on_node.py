@@ -47,7 +47,7 @@ def pods(plugin: NodePlugin, labels: dict[str, str]) -> Iterator[Pods]:
 
 
 def test_pods_are_spread_over_the_gpus(plugin: NodePlugin, pods: Pods) -> None:
-    assert scenarios.spread(plugin, pods, 20) == [5, 5, 5, 5]
+    assert scenarios.spread(plugin, pods, 16) == [4, 4, 4, 4]
 
 
 def test_several_vgpus_are_several_gpus(plugin: NodePlugin, pods: Pods) -> None:
@@ -55,19 +55,19 @@ def test_several_vgpus_are_several_gpus(plugin: NodePlugin, pods: Pods) -> None:
 
 
 def test_no_slot_is_lost_when_pods_come_and_go(plugin: NodePlugin, pods: Pods) -> None:
-    scenarios.churn(plugin, pods, 20)
+    scenarios.churn(plugin, pods, 14)
 
 
 def test_a_killed_plugin_is_back(plugin: NodePlugin, pods: Pods) -> None:
-    scenarios.under_fire(plugin, pods, scenarios.kill_worker(plugin), 3)
+    scenarios.under_fire(plugin, pods, scenarios.kill_worker(plugin), 3, most_seconds=30)
 
 
 def test_a_killed_kubelet_knows_the_plugin_again(plugin: NodePlugin, pods: Pods) -> None:
-    scenarios.under_fire(plugin, pods, scenarios.kill_kubelet(plugin), 1)
+    scenarios.under_fire(plugin, pods, scenarios.kill_kubelet(plugin), 1, most_seconds=30)
 
 
 def test_a_deployment_that_finds_no_room_does_not_make_pods_without_end(plugin: NodePlugin, pods: Pods) -> None:
-    scenarios.crowd(plugin, pods, 10)
+    scenarios.crowd(plugin, pods, 6)
 
 
 def test_the_hook_is_loaded_whatever_a_pod_preloads(plugin: NodePlugin, pods: Pods) -> None:
