@@ -53,7 +53,9 @@ RUN make -C simgpu
 FROM ${BASE} AS run
 RUN apt-get update -q \
  && apt-get install -qy --no-install-recommends python3 \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/*.log /var/log/apt
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/*.log /var/log/apt \
+ # a user without a line here would get root's group from the kubelet
+ && echo 'nvshare:x:65532:65532::/nonexistent:/usr/sbin/nologin' >> /etc/passwd && echo 'nvshare:x:65532:' >> /etc/group
 COPY --from=dependencies /opt/nvshare /opt/nvshare
 # where the hook lies in an application's container, too
 COPY --from=native /src/build/hook/libnvshare.so /usr/lib/nvshare/libnvshare.so

@@ -28,7 +28,7 @@ from deviceplugin.reports import Event
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
-_FOREIGN_SECONDS = 30.0
+_FOREIGN_SECONDS = 5.0
 _FLOOD_SECONDS = 0.1
 """News that comes within so short a time is one look."""
 

@@ -24,7 +24,7 @@ static const char *number_of(const char *uuid) { return strlen(uuid) > 4 ? uuid 
 static bool is_mig(const char *number) {
     static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"};
     char wanted[UUID_TEXT];
-    snprintf(wanted, sizeof wanted, "MIG-%s", number);
+    snprintf(wanted, sizeof wanted, "MIG-%.40s", number);
     for (int i = 0; i < 2; i++) {
         const char *list = getenv(names[i]);
         if (list && strstr(list, wanted))

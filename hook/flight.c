@@ -198,7 +198,8 @@ static CUevent record_event(const struct segment *segment, bool is_own_thread) {
 
 static void close_segment(struct segment *segment) {
     segment->granted_ns = segment->credit_ns = 0;
-    segment->launches_granted = segment->launches_left = 0;
+    segment->launches_granted = 0;
+    atomic_store_explicit(&segment->launches_left, 0, memory_order_relaxed);
     segment->only = NULL;
 }
 
@@ -248,7 +249,7 @@ uint64_t flight_activity(int gpu) {
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->gpu == gpu && segment->stream)
-                sum += segment->launches_granted - *(volatile uint32_t *)&segment->launches_left;
+                sum += segment_launched(segment);
     flight_unlock();
     return sum;
 }
@@ -321,13 +322,20 @@ static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
     if (!segment->granted_ns)
         segment->granted_ns = segment->credit_ns = 1;
     uint32_t free = (MOST_LAUNCHES - segment->stream->launches + 1) / 2;
-    segment->launches_granted = segment->launches_left = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
+    segment->launches_granted = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
+    atomic_store_explicit(&segment->launches_left, segment->launches_granted, memory_order_relaxed);
     segment->opened_ns = now;
+}
+
+bool flight_is_stuck(int gpu) {
+    flight_lock();
+    bool is_stuck = flights[gpu].count && remaining_ns(&flights[gpu], now_ns()) == UNKNOWN_NS;
+    flight_unlock();
+    return is_stuck;
 }
 
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured) {
     struct flight *flight = &flights[segment->gpu];
-    (void)slot;
     flight_lock();
     mark(segment, true);
     for (uint64_t began = now_ns();;) {
@@ -342,7 +350,7 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
         useconds_t pause = pause_us(flight, now);
         flight_unlock();
         usleep(pause);
-        if (!gate_is_open(segment->gpu))
+        if (!gate_is_open(segment->gpu) && !atomic_load_explicit(&slot->in, memory_order_relaxed))
             return false;
         flight_lock();
     }

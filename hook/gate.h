@@ -63,7 +63,8 @@ struct segment {
     struct stream *stream;
     struct measured *only; /* NULL: of several kinds */
     uint64_t granted_ns, credit_ns, opened_ns;
-    uint32_t launches_granted, launches_left;
+    uint32_t launches_granted;
+    _Atomic uint32_t launches_left; /* counted by its thread, read by the listener to see whether anything moves */
     int gpu;
 };
 
@@ -79,6 +80,10 @@ struct slot {
 
 extern __thread struct slot *own_slot;
 extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: what slots cached is void */
+
+void gate_lock(void); /* what is learned, around a fork */
+void gate_unlock(void);
+void gate_after_fork(void);
 
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key);
 
@@ -129,16 +134,17 @@ INLINE void gate_leave(struct slot *slot) {
 }
 
 INLINE uint32_t segment_launched(const struct segment *segment) {
-    return segment->launches_granted - segment->launches_left;
+    return segment->launches_granted - atomic_load_explicit(&segment->launches_left, memory_order_relaxed);
 }
 
 /* Inside the gate, what is granted covers this piece of work: take it. */
 INLINE bool segment_take(struct segment *segment, struct measured *measured) {
     uint64_t expected = atomic_load_explicit(&measured->expected_ns, memory_order_relaxed);
-    if (UNLIKELY(segment->credit_ns < expected) || UNLIKELY(!segment->launches_left))
+    uint32_t left = atomic_load_explicit(&segment->launches_left, memory_order_relaxed);
+    if (UNLIKELY(segment->credit_ns < expected) || UNLIKELY(!left))
         return false;
     segment->credit_ns -= expected;
-    segment->launches_left--;
+    atomic_store_explicit(&segment->launches_left, left - 1, memory_order_relaxed);
     if (UNLIKELY(segment->only != measured))
         segment->only = segment_launched(segment) == 1 ? measured : NULL;
     return true;

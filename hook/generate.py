@@ -101,9 +101,7 @@ def write_wrapper(function: Function) -> str:
 def write_header(functions: list[Function]) -> str:
     members = "".join(f"    {one.result} (*{one.symbol})({one.parameters});\n" for one in functions)
     numbers = "".join(f"    WORK_{one.symbol},\n" for one in functions if one.kind == "work")
-    wrapped = "".join(
-        f"{one.result} {one.symbol}({one.parameters});\n" for one in functions if one.kind != NOT_WRAPPED
-    )
+    wrapped = "".join(f"{one.result} {one.symbol}({one.parameters});\n" for one in functions if one.kind != NOT_WRAPPED)
     return (
         '#include "abi.h"\n\n/* The driver\'s own functions; NULL where it lacks one. */\n'
         f"struct driver {{\n{members}}};\nextern struct driver driver;\n\n"

@@ -195,9 +195,7 @@ static uint64_t until_retry(uint64_t now) {
     return NVSHARE_WIRE_RETRY_MS * UINT64_C(1000000);
 }
 
-static void wait_for_something(uint64_t nanoseconds) {
-    struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},
-                            {.fd = self.socket, .events = (short)(POLLIN | (self.unsent ? POLLOUT : 0))}};
+static void wait_for_something(struct pollfd fds[2], uint64_t nanoseconds) {
     struct timespec limit = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
     ppoll(fds, 2, nanoseconds == UINT64_MAX ? NULL : &limit, NULL);
     uint64_t ignored;
@@ -215,8 +213,10 @@ static void *listen_to_daemon(void *argument) {
             read_socket();
         }
         uint64_t pause = turns_tick(now_ns());
+        struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},
+                                {.fd = self.socket, .events = (short)(POLLIN | (self.unsent ? POLLOUT : 0))}};
         turns_unlock();
-        wait_for_something(pause < retry ? pause : retry);
+        wait_for_something(fds, pause < retry ? pause : retry);
     }
     return NULL;
 }

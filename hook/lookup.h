@@ -17,7 +17,8 @@ void *libc_function(const char *name);
 
 /* Loads the driver once, if it is there; true when the function at this place of struct driver is known. */
 bool driver_has(size_t place);
-#define DRIVER_HAS(name) (LIKELY(driver.name != NULL) || driver_has(offsetof(struct driver, name)))
+#define DRIVER_HAS(name)                                                                                                \
+    (LIKELY(__atomic_load_n(&driver.name, __ATOMIC_ACQUIRE) != NULL) || driver_has(offsetof(struct driver, name)))
 
 /* How many functions were asked for in a version newer than our table, and passed through. */
 unsigned lookups_unknown(void);

@@ -67,7 +67,7 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     turns = Turns(rules, epoch=secrets.token_hex(4), left_behind=footprint.left_behind)
     desk = Desk(turns, Believing())
     server = Server(loop, desk)
-    server.on_gate = footprint.count
+    server.on_gate = footprint.mark
     server.on_peer = node.pids.__setitem__
     server.on_gone = node.forget
     node.refusals = desk.refusals

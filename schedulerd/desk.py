@@ -77,9 +77,9 @@ class Desk:
         """Who has not said hello, and since when; in the order they came."""
         self._handlers: dict[type, Callable[..., None]] = {
             messages.Want: self._want,
-            messages.Done: self._done,
-            messages.Using: self._using,
-            messages.Reserve: self._reserve,
+            messages.Done: turns.done,
+            messages.Using: turns.using,
+            messages.Reserve: turns.reserve,
         }
 
     def take_orders(self) -> Sequence[DeskOrder]:
@@ -105,7 +105,9 @@ class Desk:
     def gone(self, client: int, now: Seconds) -> None:
         """A connection has ended, or its process has died."""
         self._strangers.pop(client, None)
-        if self.conversations.pop(client, None) is not None:
+        one = self.conversations.pop(client, None)
+        if one is not None:
+            one.closing = True
             self.turns.leave(client, now)
 
     def next_stranger_alarm(self) -> Seconds:
@@ -130,12 +132,13 @@ class Desk:
         if len(lines) == 1:
             self._line(one, lines[0], now)
             lines.clear()
-        for place, line in enumerate(lines):
-            if place:
-                self.between()  # a grant goes out before the next line is looked at
-            self._line(one, line, now)
+        for line in lines:
             if one.closing:
                 return
+            self._line(one, line, now)
+            self.between()  # a grant goes out before the next line is looked at
+        if one.closing:
+            return
         if len(one.buffer) >= LONGEST:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 
@@ -225,6 +228,7 @@ class Desk:
         for held, alone in ((hello.holding, True), (hello.beside, False)):
             mine = tuple(each for each in held if each.gpu in facts.gpus)
             self.turns.announce(one.client, mine, now, alone=alone)
+        self.turns.came_back(one.client, now)
 
     def _welcome(self, client: int, facts: Container, slot: int) -> messages.Welcome:
         rules = self.turns.rules
@@ -247,15 +251,6 @@ class Desk:
 
     def _want(self, client: int, message: messages.Want, now: Seconds) -> None:
         self.turns.want(client, message.gpus, now)
-
-    def _done(self, client: int, message: messages.Done, now: Seconds) -> None:
-        self.turns.done(client, message, now)
-
-    def _using(self, client: int, message: messages.Using, now: Seconds) -> None:
-        self.turns.using(client, message, now)
-
-    def _reserve(self, client: int, message: messages.Reserve, now: Seconds) -> None:
-        self.turns.reserve(client, message, now)
 
 
 def believed(hello: messages.Hello) -> Container:

@@ -1,4 +1,4 @@
-"""What a daemon leaves behind for the next one: which GPUs had holders, in a small file that outlives any kill.
+"""What a daemon leaves behind for the next one: who had which GPU, in a small file that outlives any kill.
 
 Owns the question that a new daemon must answer before its first grant: may anybody still be on this GPU?  A GPU that
 nobody held is free at once; so is every GPU after a reboot.
@@ -8,85 +8,131 @@ May import the standard library only.
 import mmap
 import os
 import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 Seconds = float
-_MAGIC = b"NVSFOOT1"
-_SLOTS = 256
+_MAGIC = b"NVSFOOT2"
+_GPUS = 256
+_HOLDERS = 12
 _HEADER = struct.Struct("=8s40s")
-_SLOT = struct.Struct("=64sIId")
 _FIRST = 64
-_SIZE = _FIRST + _SLOTS * _SLOT.size
+_GPU = struct.Struct("=64sdI4x")
+_HOLDER = struct.Struct("=128sI4x")
+_GPU_SIZE = _GPU.size + _HOLDERS * _HOLDER.size
+_SIZE = _FIRST + _GPUS * _GPU_SIZE
+_COUNT_AT = 72
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_COUNT_AT = 64
-UNKNOWN = 1 << 30
-"""Nobody knows how many there were."""
+SOMEBODY = ""
+"""A holder whose name is not known: only time tells when it has gone."""
+NOBODY: Mapping[str, int] = {}
+
+
+@dataclass(slots=True)
+class Before:
+    """A GPU as the daemon before this one left it."""
+
+    shut_until: Seconds
+    holders: dict[str, int]
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a GPU stands in the file, and who has it now."""
+
+    at: int
+    count: int
+    """The word that says how many holders follow."""
+    holders: dict[str, int] = field(default_factory=dict)
 
 
 class Footprint:
-    """A mapped file, one slot a GPU: how many containers have it, and until when it was shut before."""
+    """A mapped file, one place a GPU."""
 
     def __init__(self, path: Path, *, now: Seconds, window: Seconds) -> None:
         self._now, self._window = now, window
         self.before = _read(path)
-        self._places: dict[str, int] = {}
-        self._words: dict[str, int] = {}
+        self._places: dict[str, Place] = {}
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(descriptor, _SIZE)
             self._map = mmap.mmap(descriptor, _SIZE)
         finally:
             os.close(descriptor)
-        self._counts = memoryview(self._map).cast("I")
+        self._words = memoryview(self._map).cast("I")
         for uuid in self.before:
             self._place(uuid)
-        for uuid in self.before:
-            self._write_shut(uuid)
         # Last, so that a daemon that dies up to here leaves the old footprint readable.
         self._map[: _HEADER.size] = _HEADER.pack(_MAGIC, _boot_id())
 
-    def left_behind(self, uuid: str) -> tuple[Seconds, int]:
-        """Until when a GPU stays shut, and how many containers may still be on it."""
-        count, shut_until = self.before.get(uuid, (0, 0.0))
-        if count == 0 and shut_until <= self._now:
-            return -float("inf"), 0
-        until = self._now + self._window if count else shut_until
-        return until, count if shut_until <= self._now else UNKNOWN
+    def left_behind(self, uuid: str) -> tuple[Seconds, Mapping[str, int]]:
+        """Until when a GPU stays shut, and which containers may still be on it, with so many processes each."""
+        before = self.before.get(uuid)
+        if before is None or (not before.holders and before.shut_until <= self._now):
+            return -float("inf"), NOBODY
+        if before.shut_until > self._now:  # the daemon before this one did not live long enough to find out
+            return max(before.shut_until, self._now + self._window), {**before.holders, SOMEBODY: 1}
+        return self._now + self._window, before.holders
 
-    def count(self, uuid: str, change: int) -> None:
-        """A container got a GPU, or lost it."""
-        place = self._words.get(uuid)
-        if place is None:
-            place = self._words[uuid] = (self._place(uuid) + _COUNT_AT) // 4
-        self._counts[place] += change
+    def mark(self, uuid: str, container: str, processes: int) -> None:
+        """A container has a GPU from now on, with so many processes; 0: it has it no more."""
+        place = self._places.get(uuid) or self._place(uuid)
+        holders = place.holders
+        if processes:
+            holders[container] = processes
+        else:
+            holders.pop(container, None)
+            self._words[place.count] = len(holders)  # first, so that nobody is counted whose name is written over
+        at = place.at + _GPU.size
+        for name in islice(holders, _HOLDERS):
+            self._map[at : at + _HOLDER.size] = _holder(name, holders[name])
+            at += _HOLDER.size
+        if processes:
+            self._words[place.count] = len(holders)
 
-    def _place(self, uuid: str) -> int:
-        place = self._places.get(uuid)
-        if place is None:
-            place = self._places[uuid] = _FIRST + min(len(self._places), _SLOTS - 1) * _SLOT.size
-            _SLOT.pack_into(self._map, place, uuid.encode()[:64], 0, 0, 0.0)
+    def _place(self, uuid: str) -> Place:
+        at = _FIRST + min(len(self._places), _GPUS - 1) * _GPU_SIZE
+        place = self._places[uuid] = Place(at, (at + _COUNT_AT) // 4)
+        until, _ = self.left_behind(uuid)
+        _GPU.pack_into(self._map, at, uuid.encode()[:64], max(0.0, until), 0)
         return place
 
-    def _write_shut(self, uuid: str) -> None:
-        until, _ = self.left_behind(uuid)
-        struct.pack_into("=d", self._map, self._place(uuid) + _SLOT.size - 8, max(0.0, until))
+
+@lru_cache(maxsize=4096)
+def _holder(container: str, processes: int) -> bytes:
+    return _HOLDER.pack(_short(container), processes)
+
+
+def _short(container: str) -> bytes:
+    """A name of at most 128 bytes; a longer one by its beginning and a checksum, which nobody will ever announce."""
+    raw = container.encode()
+    return raw if len(raw) <= 128 else raw[:116] + f"~{zlib.crc32(raw):08x}".encode()
 
 
 def _boot_id() -> bytes:
     return _BOOT_ID.read_bytes().strip()[:40]
 
 
-def _read(path: Path) -> dict[str, tuple[int, Seconds]]:
-    """Of each GPU: how many had it, and until when it was shut; nothing after a reboot."""
+def _read(path: Path) -> dict[str, Before]:
+    """Of each GPU: who had it, and until when it was shut; nothing after a reboot."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
         return {}
     if len(raw) != _SIZE or _HEADER.unpack_from(raw) != (_MAGIC, _boot_id().ljust(40, b"\0")):
         return {}
-    found: dict[str, tuple[int, Seconds]] = {}
-    for slot in range(_SLOTS):
-        name, count, _, shut_until = _SLOT.unpack_from(raw, _FIRST + slot * _SLOT.size)
-        if name.rstrip(b"\0"):
-            found[name.rstrip(b"\0").decode()] = (count, shut_until)
-    return found
+    places = (_FIRST + number * _GPU_SIZE for number in range(_GPUS))
+    return {name: _read_place(raw, at) for at in places if (name := raw[at : at + 64].rstrip(b"\0").decode())}
+
+
+def _read_place(raw: bytes, at: int) -> Before:
+    _, shut_until, count = _GPU.unpack_from(raw, at)
+    holders = {SOMEBODY: 1} if count > _HOLDERS else {}
+    for index in range(min(count, _HOLDERS)):
+        name, processes = _HOLDER.unpack_from(raw, at + _GPU.size + index * _HOLDER.size)
+        holders[name.rstrip(b"\0").decode(errors="replace")] = processes
+    return Before(shut_until, holders)

@@ -15,6 +15,7 @@ from contract import shared_memory as layout
 
 _SEAL_FUTURE_WRITE = 0x0010
 _FUTEX_WAKE = 1
+_SLOTS_USED_AT = 16
 _EVERYBODY = 0x7FFFFFFF
 _FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,6 +28,7 @@ class SharedMemory:
     def __init__(self, container: str, gpus: tuple[str, ...]) -> None:
         self._places = {uuid: layout.gate_word(index) for index, uuid in enumerate(gpus)}
         self._gpus = len(gpus)
+        self._slots_used = 0
         self.gate = _create(f"nvshare-gate:{container}", layout.gate_size(len(gpus)))
         self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
@@ -46,6 +48,10 @@ class SharedMemory:
 
     def own_slot(self, slot: int, owner: int) -> None:
         """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""
+        if owner and slot >= self._slots_used:
+            # Byte 16 of the header: how many slots need be summed.
+            self._slots_used = slot + 1
+            struct.pack_into("=I", self._ledger_map, _SLOTS_USED_AT, self._slots_used)
         size = layout.ledger_slot_size(self._gpus)
         at = layout.ledger_slot(self._gpus, slot)
         self._ledger_map[at : at + size] = struct.pack("=Q", owner).ljust(size, b"\0")

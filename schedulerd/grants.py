@@ -166,7 +166,7 @@ class Grants:
             gpu.switches += 1
             gpu.last_holder = key
         turn.tenant.turns[gpu.uuid] = turn
-        self.orders.append(SetGate(key, gpu.uuid, word_of(turn)))
+        self.orders.append(SetGate(key, gpu.uuid, word_of(turn), len(turn.tenant.processes)))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
@@ -178,8 +178,14 @@ class Grants:
         if len(processes) == len(turn.tenant.processes):
             turn.told = waiting
         quantum_ms = max(1, round(turn.quantum * 1000))
-        message = Grant(turn.name, names, quantum_ms, beside=turn.beside, waiting=waiting)
+        message = Grant(turn.name, names, quantum_ms, turn.beside, waiting, self._keep_ms(turn) if waiting else 0)
         self.orders.append(Tell(processes, message))
+
+    def let_ride(self, turn: Turn, process: int) -> None:
+        """One more process of the container uses its turn."""
+        for gpu in turn.gpus:
+            self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, word_of(turn), len(turn.tenant.processes)))
+        self.tell_granted(turn, (process,))
 
     # ------------------------------------------------------------------ ending
 
@@ -301,9 +307,13 @@ class Grants:
 
     def _tell_wanted(self, turn: Turn) -> None:
         turn.told = True
-        keep = max([memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus])
-        message = Wanted(turn.name, max(1, round(keep * 1000)))
-        self.orders.append(Tell(tuple(turn.tenant.processes), message))
+        self.orders.append(Tell(tuple(turn.tenant.processes), Wanted(turn.name, self._keep_ms(turn))))
+
+    def _keep_ms(self, turn: Turn) -> int:
+        keep = 0.0
+        for gpu in turn.gpus:
+            keep = max(keep, memory.keep(self.rules, gpu, turn.tenant))
+        return max(1, round(keep * 1000))
 
     def ask(self, turn: Turn, now: Seconds, *, reason: str = "overdue") -> None:
         """Ask a holder to yield; after the grace its turn is revoked for this reason."""

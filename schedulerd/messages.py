@@ -94,6 +94,8 @@ class Grant(NamedTuple):
     quantum_ms: int
     beside: bool = False
     waiting: bool = False
+    keep_ms: int = 0
+    """With `waiting`: as in `wanted`."""
 
 
 class Wanted(NamedTuple):

@@ -142,8 +142,8 @@ class Gpu:
     queue: WaitingLine[Wish]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
-    missing: int = 0
-    """Containers that had it under an earlier daemon and have not announced themselves."""
+    missing: dict[str, int] = field(default_factory=dict)
+    """Containers that had it under an earlier daemon, and how many of their processes have not come back."""
     holders: list[Turn] = field(default_factory=list)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     claim: Wish | None = None
@@ -181,6 +181,8 @@ class SetGate(NamedTuple):
     container: str
     gpu: str
     word: int
+    processes: int = 0
+    """How many may use it from now on."""
 
 
 class FreeSlot(NamedTuple):

@@ -38,7 +38,7 @@ class Server:
         self.connections: dict[int, Connection] = {}
         self.memories: dict[str, SharedMemory] = {}
         self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
-        self.on_gate: Callable[[str, int], None] = lambda _gpu, _change: None
+        self.on_gate: Callable[[str, str, int], None] = lambda _gpu, _container, _processes: None
         self.on_peer: Callable[[int, int], None] = lambda _client, _pid: None
         self.on_gone: Callable[[int], None] = lambda _client: None
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
@@ -121,7 +121,15 @@ class Server:
             if connection.drained:
                 self._lost(connection)
         elif data is not None:
+            self._hand_over(connection, data)
+
+    def _hand_over(self, connection: Connection, data: bytes) -> None:
+        try:
             self.desk.received(connection.client, data, self.loop.clock())
+        except Exception:
+            # A fault of ours; it must cost this client its connection, not everybody theirs.
+            log.exception("client %d is hung up on: what it said broke something here", connection.client)
+            self._lost(connection)
 
     def _lost(self, connection: Connection) -> None:
         if self.connections.pop(connection.client, None) is not None:
@@ -152,7 +160,7 @@ class Server:
             self._lost(connection)
 
     def _set_gate(self, order: SetGate) -> None:
-        self.on_gate(order.gpu, 1 if order.word else -1)
+        self.on_gate(order.gpu, order.container, order.processes if order.word else 0)
         memory = self.memories.get(order.container)
         if memory is not None:
             memory.set_word(order.gpu, order.word)
@@ -203,11 +211,14 @@ def bind(path: Path, mode: int) -> socket.socket:
     if path.is_socket() and _answers(path):
         raise Unusable(f"another daemon answers on {path}. Stop it, or choose another path.")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    coming = path.with_name(f".{path.name}")
     try:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(mode)
+        # It appears under its name only when it answers: whoever waits for it may connect at once.
+        coming.unlink(missing_ok=True)
+        listener.bind(str(coming))
+        coming.chmod(mode)
         listener.listen(_BACKLOG)
+        coming.replace(path)
     except OSError as error:
         listener.close()
         raise Unusable(f"cannot listen on {path}: {error}. Make its folder, or choose another path.") from None

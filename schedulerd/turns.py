@@ -5,7 +5,7 @@ answered or gone, or when its grace has passed.  Plain values in, orders out.
 May import the model and the pure parts of this room only; never sockets, files, time or threads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from contract.grammar import AllocationKind, Mode
 from contract.shared_memory import LEDGER_SLOTS
@@ -20,13 +20,13 @@ from schedulerd.policies import FOREVER, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
 _MOST_GROUPS = 64
-LeftBehind = Callable[[str], tuple[Seconds, int]]
-"""Of a GPU: until when a holder of an earlier daemon may be on it, and how many containers there may be."""
+LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, int]]]
+"""Of a GPU: until when holders of an earlier daemon may be on it, and who they are, with their numbers of processes."""
 
 
-def nobody_before(_uuid: str) -> tuple[Seconds, int]:
+def nobody_before(_uuid: str) -> tuple[Seconds, Mapping[str, int]]:
     """There was no daemon before this one."""
-    return -FOREVER, 0
+    return -FOREVER, {}
 
 
 class Turns:
@@ -54,8 +54,8 @@ class Turns:
         found = self.grants.gpus.get(uuid)
         if found is None:
             line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
-            until, holders = self._left_behind(uuid)
-            found = Gpu(uuid=uuid, queue=line, closed_until=until, missing=holders)
+            until, missing = self._left_behind(uuid)
+            found = Gpu(uuid=uuid, queue=line, closed_until=until, missing=dict(missing))
             self.grants.gpus[uuid] = found
         return found
 
@@ -94,14 +94,29 @@ class Turns:
             else:
                 self.grants.orders.append(Tell((process,), Revoked(name, "overdue")))
 
+    def came_back(self, process: int, now: Seconds) -> None:
+        """A process has said all that it still holds: what it does not hold, it waits for like anybody."""
+        tenant = self.members[process]
+        key = tenant.facts.key
+        for uuid in tenant.facts.gpus:
+            gpu = self.gpu(uuid)
+            if key not in gpu.missing:
+                continue
+            gpu.missing[key] -= 1
+            if gpu.missing[key] <= 0:
+                del gpu.missing[key]
+            if not gpu.missing:
+                gpu.closed_until = -FOREVER
+                self.grants.settle((gpu,), now)
+
     def _ride(self, process: int, turn: Turn) -> None:
         if turn.stage is Stage.RUNNING:
-            self.grants.tell_granted(turn, (process,))
+            self.grants.let_ride(turn, process)
 
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
         for gpu in gpus:
-            gpu.missing -= 1
-            if alone or gpu.missing <= 0:
+            gpu.missing.pop(tenant.facts.key, None)
+            if alone or not gpu.missing:
                 gpu.closed_until = -FOREVER
         wish = self._wish(tenant, gpus, now)
         turn = self.grants.begin(tenant, gpus, now, wish=wish)
@@ -164,7 +179,7 @@ class Turns:
         if wish is not None and wish.gpus == gpus:
             wish.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
-            self.grants.tell_granted(turn, (process,))
+            self.grants.let_ride(turn, process)
         else:
             self._begin_to_wait({process}, tenant, gpus, now)
 

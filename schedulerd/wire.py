@@ -208,7 +208,7 @@ def _write_grant(one: messages.Grant) -> bytes:
     # On the path of every hand-off; no value here can need an escape.
     text = (
         f"grant turn={one.turn} gpus={','.join(one.gpus)} quantum_ms={one.quantum_ms}"
-        f" beside={_flag(one.beside)} waiting={_flag(one.waiting)}\n"
+        f" beside={_flag(one.beside)} {f'waiting=1 keep_ms={one.keep_ms}' if one.waiting else 'waiting=0'}\n"
     )
     return text.encode()
 

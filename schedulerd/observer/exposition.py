@@ -29,28 +29,62 @@ class Metric:
 
 
 GPU_METRICS = (
-    Metric("nvshare_gpu_clients", "gauge", "clients", 1, "Containers that have the GPU."),
-    Metric("nvshare_gpu_holders", "gauge", "holders", 1, "Containers whose turn it is; more than one side by side."),
-    Metric("nvshare_gpu_queue_length", "gauge", "waiting", 1, "Containers that wait for a turn."),
-    Metric("nvshare_gpu_busy_ratio", "gauge", "busy", 1, "Share of the last ten seconds in which somebody held it."),
-    Metric("nvshare_gpu_held_seconds_total", "counter", "busy_ms", 1e-3, "Time in which somebody held it."),
-    Metric("nvshare_gpu_turns_total", "counter", "grants", 1, "Turns granted."),
-    Metric("nvshare_gpu_switches_total", "counter", "switches", 1, "Turns that went to another container than before."),
-    Metric("nvshare_gpu_drained", "gauge", "drained", 1, "1 when an operator drained it."),
-    Metric("nvshare_gpu_allocated_bytes", "gauge", "needed", 1, "Memory that its containers have, contexts included."),
-    Metric("nvshare_gpu_memory_total_bytes", "gauge", "memory_total", 1, "The card's memory, by NVML."),
-    Metric("nvshare_gpu_memory_used_bytes", "gauge", "memory_used", 1, "The card's used memory, by NVML."),
-    Metric("nvshare_gpu_temperature_celsius", "gauge", "temperature", 1, "By NVML."),
-    Metric("nvshare_gpu_power_watts", "gauge", "power", 1, "By NVML."),
-    Metric("nvshare_gpu_utilization_ratio", "gauge", "utilization", 1, "By NVML."),
+    Metric("nvshare_schedulerd_gpu_clients", "gauge", "clients", 1, "Containers that have the GPU."),
+    Metric(
+        "nvshare_schedulerd_gpu_holders",
+        "gauge",
+        "holders",
+        1,
+        "Containers whose turn it is; more than one side by side.",
+    ),
+    Metric("nvshare_schedulerd_gpu_queue_length", "gauge", "waiting", 1, "Containers that wait for a turn."),
+    Metric(
+        "nvshare_schedulerd_gpu_busy_ratio",
+        "gauge",
+        "busy",
+        1,
+        "Share of the last ten seconds in which somebody held it.",
+    ),
+    Metric("nvshare_schedulerd_gpu_held_seconds_total", "counter", "busy_ms", 1e-3, "Time in which somebody held it."),
+    Metric("nvshare_schedulerd_gpu_turns_total", "counter", "grants", 1, "Turns granted."),
+    Metric(
+        "nvshare_schedulerd_gpu_switches_total",
+        "counter",
+        "switches",
+        1,
+        "Turns that went to another container than before.",
+    ),
+    Metric("nvshare_schedulerd_gpu_drained", "gauge", "drained", 1, "1 when an operator drained it."),
+    Metric(
+        "nvshare_schedulerd_gpu_allocated_bytes",
+        "gauge",
+        "needed",
+        1,
+        "Memory that its containers have, contexts included.",
+    ),
+    Metric("nvshare_schedulerd_gpu_memory_total_bytes", "gauge", "memory_total", 1, "The card's memory, by NVML."),
+    Metric("nvshare_schedulerd_gpu_memory_used_bytes", "gauge", "memory_used", 1, "The card's used memory, by NVML."),
+    Metric("nvshare_schedulerd_gpu_temperature_celsius", "gauge", "temperature", 1, "By NVML."),
+    Metric("nvshare_schedulerd_gpu_power_watts", "gauge", "power", 1, "By NVML."),
+    Metric("nvshare_schedulerd_gpu_utilization_ratio", "gauge", "utilization", 1, "By NVML."),
 )
 PLACE_METRICS = (
-    Metric("nvshare_held_seconds_total", "counter", "held_us", 1e-6, "Time in which the container held the GPU."),
-    Metric("nvshare_turns_total", "counter", "turns", 1, "Turns of the container on the GPU."),
-    Metric("nvshare_yields_asked_total", "counter", "yields", 1, "Times it was asked to yield."),
-    Metric("nvshare_overdue_total", "counter", "overdue", 1, "Times it was shut out after the grace."),
-    Metric("nvshare_pageable_bytes", "gauge", "pageable", 1, "Memory that it has there and that can be paged out."),
-    Metric("nvshare_unpageable_bytes", "gauge", "unpageable", 1, "Memory that it has there and that cannot."),
+    Metric(
+        "nvshare_schedulerd_held_seconds_total", "counter", "held_us", 1e-6, "Time in which the container held the GPU."
+    ),
+    Metric("nvshare_schedulerd_turns_total", "counter", "turns", 1, "Turns of the container on the GPU."),
+    Metric("nvshare_schedulerd_yields_asked_total", "counter", "yields", 1, "Times it was asked to yield."),
+    Metric("nvshare_schedulerd_overdue_total", "counter", "overdue", 1, "Times it was shut out after the grace."),
+    Metric(
+        "nvshare_schedulerd_pageable_bytes",
+        "gauge",
+        "pageable",
+        1,
+        "Memory that it has there and that can be paged out.",
+    ),
+    Metric(
+        "nvshare_schedulerd_unpageable_bytes", "gauge", "unpageable", 1, "Memory that it has there and that cannot."
+    ),
 )
 
 
@@ -71,7 +105,7 @@ def expose(snapshot: Snapshot) -> Iterator[str]:
     for line in snapshot.lines:
         by_verb[line.verb].append(line.words)
     yield from _single(
-        "nvshare_turn_loop_up", "gauge", "1 when the turn process answers.", 1 if by_verb["daemon"] else 0
+        "nvshare_schedulerd_turn_loop_up", "gauge", "1 when the turn process answers.", 1 if by_verb["daemon"] else 0
     )
     for words in by_verb["daemon"]:
         yield from _daemon(words)
@@ -82,45 +116,56 @@ def expose(snapshot: Snapshot) -> Iterator[str]:
     for metric in PLACE_METRICS:
         yield from _family(metric, places)
     yield from _waits(places)
-    yield from _by_gpu("nvshare_gpu_fairness", "Jain's index over the last minute, by weight.", snapshot.fairness)
     yield from _by_gpu(
-        "nvshare_gpu_unknown_processes", "Processes on it that are no client of ours.", snapshot.strangers
+        "nvshare_schedulerd_gpu_fairness", "Jain's index over the last minute, by weight.", snapshot.fairness
     )
-    yield from _single("nvshare_kubelet_failures_total", "counter", "Lists that failed.", snapshot.kubelet_failures)
+    yield from _by_gpu(
+        "nvshare_schedulerd_gpu_unknown_processes", "Processes on it that are no client of ours.", snapshot.strangers
+    )
+    yield from _single(
+        "nvshare_schedulerd_kubelet_failures_total", "counter", "Lists that failed.", snapshot.kubelet_failures
+    )
     if snapshot.watching is not None:
         yield from _single(
-            "nvshare_pod_watch_up", "gauge", "1 while this node's pods are watched.", int(snapshot.watching)
+            "nvshare_schedulerd_pod_watch_up", "gauge", "1 while this node's pods are watched.", int(snapshot.watching)
         )
 
 
 def _daemon(words: Words) -> Iterator[str]:
-    yield from _single("nvshare_containers", "gauge", "Connected containers.", int(words["containers"]))
-    yield from _single("nvshare_processes", "gauge", "Connected processes.", int(words["processes"]))
+    yield from _single("nvshare_schedulerd_containers", "gauge", "Connected containers.", int(words["containers"]))
+    yield from _single("nvshare_schedulerd_processes", "gauge", "Connected processes.", int(words["processes"]))
     yield from _single(
-        "nvshare_jams_total", "counter", "Groups of containers that waited for each other.", int(words["jams"])
+        "nvshare_schedulerd_jams_total",
+        "counter",
+        "Groups of containers that waited for each other.",
+        int(words["jams"]),
     )
     foreign = int(words.get("foreign", "0"))
     yield from _single(
-        "nvshare_foreign_clients_total", "counter", "Clients of another pod than their socket's.", foreign
+        "nvshare_schedulerd_foreign_clients_total", "counter", "Clients of another pod than their socket's.", foreign
     )
-    yield from _head("nvshare_refused_lines_total", "counter", "Lines of clients that were refused, by code.")
+    yield from _head(
+        "nvshare_schedulerd_refused_lines_total", "counter", "Lines of clients that were refused, by code."
+    )
     for part in filter(None, words.get("refusals", "").split(",")):
         code, _, count = part.partition(":")
-        yield f"nvshare_refused_lines_total{{{_labels(code=code)}}} {count}"
+        yield f"nvshare_schedulerd_refused_lines_total{{{_labels(code=code)}}} {count}"
     if "loop" in words:
-        yield from _head("nvshare_loop_seconds", "histogram", "How long the turn loop took for one batch of events.")
+        yield from _head(
+            "nvshare_schedulerd_loop_seconds", "histogram", "How long the turn loop took for one batch of events."
+        )
         counts = [int(part) for part in words["loop"].split(",")]
-        yield from _histogram("nvshare_loop_seconds", "", LATENCY_BOUNDS, counts)
-        yield f"nvshare_loop_seconds_sum {int(words.get('loop_us', '0')) / 1e6:.6f}"
+        yield from _histogram("nvshare_schedulerd_loop_seconds", "", LATENCY_BOUNDS, counts)
+        yield f"nvshare_schedulerd_loop_seconds_sum {int(words.get('loop_us', '0')) / 1e6:.6f}"
 
 
 def _waits(places: Sequence[tuple[str, Words]]) -> Iterator[str]:
-    yield from _head("nvshare_waited_seconds", "histogram", "How long a container waited for a turn.")
+    yield from _head("nvshare_schedulerd_waited_seconds", "histogram", "How long a container waited for a turn.")
     for labels, words in places:
         yield from _histogram(
-            "nvshare_waited_seconds", labels, WAIT_BOUNDS, [int(n) for n in words["waits"].split(",")]
+            "nvshare_schedulerd_waited_seconds", labels, WAIT_BOUNDS, [int(n) for n in words["waits"].split(",")]
         )
-        yield f"nvshare_waited_seconds_sum{{{labels}}} {int(words['waited_us']) / 1e6:.6f}"
+        yield f"nvshare_schedulerd_waited_seconds_sum{{{labels}}} {int(words['waited_us']) / 1e6:.6f}"
 
 
 def _histogram(name: str, labels: str, bounds: Sequence[float], counts: Sequence[int]) -> Iterator[str]:

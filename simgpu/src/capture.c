@@ -118,41 +118,7 @@ CUresult sg_may_ask_event(CUevent event) {
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* ---- frontiers: what a stream's next node waits for */
-
-static bool contains(CUgraphNode *nodes, size_t count, CUgraphNode node) {
-    for (size_t i = 0; i < count; i++)
-        if (nodes[i] == node)
-            return true;
-    return false;
-}
-
-static bool set_frontier(CUstream stream, CUgraphNode *nodes, size_t count) {
-    CUgraphNode *copy = calloc(count + 1, sizeof *copy);
-    if (!copy)
-        return false;
-    if (count)
-        memcpy(copy, nodes, count * sizeof *copy);
-    free(stream->frontier);
-    stream->frontier = copy;
-    stream->frontier_count = count;
-    return true;
-}
-
-static bool extend_frontier(CUstream stream, CUgraphNode *nodes, size_t count) {
-    CUgraphNode *all = calloc(stream->frontier_count + count + 1, sizeof *all);
-    size_t total = stream->frontier_count;
-    if (!all)
-        return false;
-    if (total)
-        memcpy(all, stream->frontier, total * sizeof *all);
-    for (size_t i = 0; i < count; i++)
-        if (!contains(all, total, nodes[i]))
-            all[total++] = nodes[i];
-    bool done = set_frontier(stream, all, total);
-    free(all);
-    return done;
-}
+/* ---- streams join and part */
 
 static void join(CUstream stream, struct sg_capture *capture) {
     stream->next_member = capture->members;
@@ -184,7 +150,7 @@ static CUresult add_captured(CUstream stream, struct sg_capture *capture, const 
     if (capture->invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     CUgraphNode node = sg_add_node(capture->graph, stream->frontier, stream->frontier_count, work);
-    return node && set_frontier(stream, &node, 1) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return node && sg_set_frontier(stream, &node, 1) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult sg_capture_work(CUstream stream, const struct sg_work *work) {
@@ -231,7 +197,7 @@ static CUresult wait_inside(CUstream stream, CUevent event, struct sg_capture *m
     if (mine->invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (mine == its)
-        return extend_frontier(stream, event->capture_nodes, event->capture_node_count) ? CUDA_SUCCESS
+        return sg_extend_frontier(stream, event->capture_nodes, event->capture_node_count) ? CUDA_SUCCESS
                                                                                         : CUDA_ERROR_OUT_OF_MEMORY;
     if (!event->capture_id && !event->recorded)
         return CUDA_SUCCESS; /* never recorded: nothing to wait for */
@@ -252,7 +218,7 @@ static CUresult wait_from_outside(CUstream stream, CUevent event, struct sg_capt
     if (its->invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     join(stream, its);
-    return set_frontier(stream, event->capture_nodes, event->capture_node_count) ? CUDA_SUCCESS
+    return sg_set_frontier(stream, event->capture_nodes, event->capture_node_count) ? CUDA_SUCCESS
                                                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -270,7 +236,7 @@ CUresult sg_capture_wait(CUstream stream, CUevent event) {
 static CUresult begin(CUstream stream, enum mode mode, CUgraph graph, CUgraphNode *before, size_t count) {
     struct sg_capture *capture = calloc(1, sizeof *capture);
     CUgraph into = graph ? graph : sg_new_graph();
-    if (!capture || !into || !set_frontier(stream, before, count)) {
+    if (!capture || !into || !sg_set_frontier(stream, before, count)) {
         free(capture);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -411,7 +377,7 @@ CUresult sg_change_frontier(CUstream stream, CUgraphNode *nodes, size_t count, b
         result = CUDA_ERROR_ILLEGAL_STATE;
     else if (capture->invalidated)
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    else if (!(replace ? set_frontier : extend_frontier)(stream, nodes, count))
+    else if (!(replace ? sg_set_frontier : sg_extend_frontier)(stream, nodes, count))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&capture_lock);
     return result;

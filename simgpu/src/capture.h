@@ -63,6 +63,9 @@ struct sg_work {
 CUresult sg_submit(CUstream stream, const struct sg_work *work);
 /* Does it, whatever the stream is in. */
 CUresult sg_perform(CUstream stream, const struct sg_work *work);
+/* Whether calls are stretched for race drills, and one such stretch: up to that long, at random. */
+extern bool sg_stretches;
+void sg_stretch(uint64_t limit_ns);
 /* How long it takes the device, without paging. */
 uint64_t sg_length_of_work(const struct sg_work *work);
 /* Moves and sets bytes, charges memory: what happens beside taking time. */

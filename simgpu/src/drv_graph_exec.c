@@ -94,7 +94,12 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream given) {
     if (sg_is_capturing(stream)) /* becomes a child */
         return sg_capture_work(stream, &(struct sg_work){.type = SG_NODE_GRAPH, .graph = exec->graph});
     result = sg_may_use(stream);
-    return result == CUDA_SUCCESS ? sg_launch_graph(exec, stream) : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    sg_stretch(sg_client.settings.stretch_before_ns);
+    result = sg_launch_graph(exec, stream);
+    sg_stretch(sg_client.settings.stretch_after_ns);
+    return result;
 }
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream given) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "capture.h"
 #include "visible.h"
 
 _Atomic bool sg_ready;
@@ -28,6 +28,7 @@ static CUresult init_once(void) {
     sg_visible_count = sg_visible_devices(sg_client.map.header, sg_visible, true);
     if (sg_visible_count == 0)
         return CUDA_ERROR_NO_DEVICE;
+    sg_stretches = sg_client.settings.stretch_before_ns || sg_client.settings.stretch_after_ns;
     pthread_atfork(NULL, NULL, become_unready);
     atomic_store(&sg_ready, true);
     return CUDA_SUCCESS;

@@ -1,28 +1,11 @@
 /* Every way to launch a kernel ends in `launch`. A kernel of length 0 puts nothing into a queue: it cannot be told apart
  * from one that has run, and so its launch costs what checking the arguments costs. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "capture.h"
 
 #define PARAM_BUFFER ((void *)1)
 #define PARAM_END ((void *)0)
-
-static bool stretches;
-
-static uint64_t random_below(uint64_t limit) {
-    uint64_t x = sg_thread.random ? sg_thread.random : sg_now() | 1;
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    sg_thread.random = x;
-    return limit ? x % limit : 0;
-}
-
-/* Race drills: the call takes a random time before and after the work is submitted. */
-static void stretch(uint64_t limit_ns) {
-    uint64_t until = sg_monotonic_ns() + random_below(limit_ns);
-    while (limit_ns && sg_monotonic_ns() < until)
-        __builtin_ia32_pause();
-}
 
 uint64_t sg_kernel_length(const struct sg_kernel_work *kernel) {
     uint64_t length = kernel->function->length_ns;
@@ -41,18 +24,7 @@ CUresult sg_run_kernel(CUstream stream, const struct sg_kernel_work *kernel) {
     struct sg_op op = {.kind = function->partners ? SG_TOGETHER : SG_KERNEL, .length_ns = kernel->length_ns};
     if (function->partners)
         op.target = function->group_key, op.sequence = function->partners;
-    if (stretches)
-        stretch(sg_client.settings.stretch_before_ns);
-    CUresult result = op.length_ns || function->partners ? sg_push(stream, &op, NULL, NULL) : CUDA_SUCCESS;
-    if (stretches)
-        stretch(sg_client.settings.stretch_after_ns);
-    return result;
-}
-
-__attribute__((constructor)) static void read_stretch(void) {
-    const char *environment[] = {"SIMGPU_STRETCH_BEFORE", "SIMGPU_STRETCH_AFTER"};
-    for (size_t i = 0; i < COUNT(environment); i++)
-        stretches |= getenv(environment[i]) != NULL;
+    return op.length_ns || function->partners ? sg_push(stream, &op, NULL, NULL) : CUDA_SUCCESS;
 }
 
 static CUresult launch_slowly(CUstream stream, struct sg_kernel_work *kernel) {
@@ -66,7 +38,7 @@ static inline bool is_shape(unsigned x, unsigned y, unsigned z) {
 
 /* A kernel of length 0 on a stream that does not capture: nothing is to be done. */
 static inline bool is_idle(const struct CUfunc_st *function, CUstream stream) {
-    return function->is_idle && !sg_is_capturing(stream) && !stretches &&
+    return function->is_idle && !sg_is_capturing(stream) && !sg_stretches &&
            !atomic_load_explicit(&stream->context->captures, memory_order_relaxed);
 }
 

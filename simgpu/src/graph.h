@@ -43,6 +43,9 @@ struct sg_capture_view sg_view_capture(CUstream stream);
 CUresult sg_begin_capture(CUstream stream, unsigned mode, CUgraph graph, CUgraphNode *before, size_t count);
 CUresult sg_change_frontier(CUstream stream, CUgraphNode *nodes, size_t count, bool replace);
 
+bool sg_set_frontier(CUstream stream, CUgraphNode *nodes, size_t count);
+bool sg_extend_frontier(CUstream stream, CUgraphNode *nodes, size_t count);
+
 CUgraph sg_new_graph(void);
 void sg_destroy_graph(CUgraph graph);
 CUgraph sg_clone_graph(CUgraph graph);

@@ -27,67 +27,14 @@ int sg_next_used(const struct sg_core *core, int context) {
     return -1;
 }
 
-/* ---- operations */
-
-static struct sg_op *op_at(const struct sg_state *state, uint32_t context, uint32_t channel, uint64_t sequence) {
-    return &sg_ring_at(state->map, context, channel)[sequence % SG_RING];
-}
-
-static bool is_pending(const struct sg_state *state, uint32_t context, uint32_t channel) {
-    uint64_t tail = atomic_load_explicit(sg_tail_at(state->map, context, channel), memory_order_acquire);
-    return tail > state->context[context].channel[channel].head;
-}
-
-struct sg_op *sg_head_op(const struct sg_state *state, uint32_t context, uint32_t channel) {
-    if (!is_pending(state, context, channel))
-        return NULL;
-    struct sg_op *op = op_at(state, context, channel, state->context[context].channel[channel].head);
-    return op->submit_ns <= state->core->now_ns ? op : NULL;
-}
-
-static bool precedes(const struct sg_op *other, const struct sg_op *op, uint32_t flag) {
-    return other && other->order < op->order && other->flags & flag;
-}
-
-/* The legacy stream waits for all blocking ones before it, and they for it. */
-static bool passes_barrier(const struct sg_state *state, uint32_t context, const struct sg_op *op) {
-    if (op->flags & SG_OP_BLOCKING && precedes(sg_head_op(state, context, 0), op, SG_OP_LEGACY))
-        return false;
-    if (!(op->flags & SG_OP_LEGACY))
-        return true;
-    for (uint32_t channel = 1; channel < state->context[context].channels; channel++)
-        if (precedes(sg_head_op(state, context, channel), op, SG_OP_BLOCKING))
-            return false;
-    return true;
-}
-
-static struct sg_op *ready_op(const struct sg_state *state, uint32_t context, uint32_t channel) {
-    struct sg_op *op = sg_head_op(state, context, channel);
-    return op && passes_barrier(state, context, op) ? op : NULL;
-}
-
-bool sg_is_ready(const struct sg_state *state, uint32_t context, uint32_t channel) {
-    return ready_op(state, context, channel) != NULL;
-}
-
-static bool takes_device(const struct sg_op *op) {
-    return op->kind == SG_KERNEL || op->kind == SG_TOGETHER || op->kind == SG_FETCH;
-}
-
-static bool wait_is_over(const struct sg_state *state, const struct sg_op *op) {
-    uint32_t context = op->target & 0xFFFF, channel = op->target >> 16 & 0xFFFF, serial = (uint32_t)(op->target >> 32);
-    if (context >= SG_CONTEXTS || channel >= SG_CHANNELS || !sg_in_use(state->core, context))
-        return true;
-    const struct sg_context *other = &state->context[context];
-    return other->serial != serial || channel >= other->channels || other->channel[channel].head > op->sequence;
-}
+/* ---- the ends of operations */
 
 static bool ends_at_once(const struct sg_state *state, struct sg_op *op) {
     switch ((enum sg_kind)op->kind) {
     case SG_MARK:
         return true;
     case SG_WAIT:
-        return wait_is_over(state, op);
+        return sg_wait_is_over(state, op);
     case SG_HOST:
         return atomic_load(&op->signalled) != 0;
     case SG_KERNEL:
@@ -102,7 +49,7 @@ static bool ends_at_once(const struct sg_state *state, struct sg_op *op) {
 static void end_op(struct sg_state *state, uint32_t context, uint32_t channel, struct sg_op *op) {
     struct sg_channel *queue = &state->context[context].channel[channel];
     atomic_store_explicit(&op->done_ns, state->core->now_ns, memory_order_relaxed);
-    if (takes_device(op))
+    if (sg_takes_device(op))
         sg_record_kernel_end(state, context);
     queue->head++;
     queue->begun = 0;
@@ -113,7 +60,7 @@ static bool settle_context(struct sg_state *state, uint32_t context) {
     bool moved = false;
     for (uint32_t channel = 0; channel < state->context[context].channels; channel++) {
         struct sg_op *op;
-        while ((op = ready_op(state, context, channel)) && ends_at_once(state, op)) {
+        while ((op = sg_ready_op(state, context, channel)) && ends_at_once(state, op)) {
             end_op(state, context, channel, op);
             moved = true;
         }
@@ -184,8 +131,8 @@ static bool goes_before(const struct sg_state *state, uint32_t context, uint32_t
 static struct lanes lanes_of(const struct sg_state *state, uint32_t context) {
     struct lanes lanes = {0};
     for (uint32_t channel = 0; channel < state->context[context].channels; channel++) {
-        const struct sg_op *op = ready_op(state, context, channel);
-        if (!op || !takes_device(op))
+        const struct sg_op *op = sg_ready_op(state, context, channel);
+        if (!op || !sg_takes_device(op))
             continue;
         uint32_t at = lanes.count++;
         for (; at > 0 && goes_before(state, context, channel, lanes.channel[at - 1]); at--)
@@ -199,8 +146,8 @@ static struct lanes lanes_of(const struct sg_state *state, uint32_t context) {
 
 static bool has_work(const struct sg_state *state, uint32_t context) {
     for (uint32_t channel = 0; channel < state->context[context].channels; channel++) {
-        const struct sg_op *op = ready_op(state, context, channel);
-        if (op && takes_device(op))
+        const struct sg_op *op = sg_ready_op(state, context, channel);
+        if (op && sg_takes_device(op))
             return true;
     }
     return false;
@@ -304,10 +251,10 @@ static double until_submission(const struct sg_state *state) {
     double nearest = NEVER;
     for (int i = sg_next_used(state->core, -1); i >= 0; i = sg_next_used(state->core, i)) {
         for (uint32_t channel = 0; channel < state->context[i].channels; channel++) {
-            if (!is_pending(state, (uint32_t)i, channel))
+            if (!sg_is_pending(state, (uint32_t)i, channel))
                 continue;
             const struct sg_op *op =
-                op_at(state, (uint32_t)i, channel, state->context[i].channel[channel].head);
+                sg_op_at(state, (uint32_t)i, channel, state->context[i].channel[channel].head);
             if (op->submit_ns > state->core->now_ns)
                 nearer(&nearest, (double)(op->submit_ns - state->core->now_ns));
         }
@@ -391,7 +338,7 @@ uint64_t sg_lower_bound(const struct sg_state *state, uint32_t context, uint32_t
     const struct sg_channel *queue = &state->context[context].channel[channel];
     double sum = 0;
     for (uint64_t i = queue->head; i <= sequence && i < queue->head + SG_RING; i++) {
-        const struct sg_op *op = op_at(state, context, channel, i);
+        const struct sg_op *op = sg_op_at(state, context, channel, i);
         bool begun = i == queue->head && queue->begun;
         if (op->kind == SG_KERNEL || begun)
             sum += begun ? queue->left_ns : (double)op->length_ns;

@@ -24,6 +24,14 @@ int sg_next_used(const struct sg_core *core, int context);
 /* The operation at the head of the queue may run now: its time has come and no barrier holds it. */
 bool sg_is_ready(const struct sg_state *state, uint32_t context, uint32_t channel);
 
+struct sg_op *sg_op_at(const struct sg_state *state, uint32_t context, uint32_t channel, uint64_t sequence);
+/* Is there anything in the queue, be it submitted in the future? */
+bool sg_is_pending(const struct sg_state *state, uint32_t context, uint32_t channel);
+/* The head, if it may run now. */
+struct sg_op *sg_ready_op(const struct sg_state *state, uint32_t context, uint32_t channel);
+bool sg_takes_device(const struct sg_op *op);
+bool sg_wait_is_over(const struct sg_state *state, const struct sg_op *op);
+/* The head, if its time has come. */
 struct sg_op *sg_head_op(const struct sg_state *state, uint32_t context, uint32_t channel);
 
 #endif

@@ -112,7 +112,12 @@ CUresult sg_submit(CUstream stream, const struct sg_work *work) {
     if (sg_is_capturing(stream))
         return sg_capture_work(stream, work);
     CUresult result = sg_may_use(stream);
-    return result == CUDA_SUCCESS ? sg_perform(stream, work) : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    sg_stretch(sg_client.settings.stretch_before_ns);
+    result = sg_perform(stream, work);
+    sg_stretch(sg_client.settings.stretch_after_ns);
+    return result;
 }
 
 /* Kernels that follow each other are one entry of the queue: a graph of thousands of nodes is launched at once. */

@@ -16,6 +16,7 @@ from tests.cluster.errors import MissingError
 from tests.cluster.toolchain import find_go
 
 _GO = Path(__file__).with_name("go")
+_PROGRESS_SECONDS = 15.0
 _COMPILER = {
     "CGO_ENABLED": "0",
     "GOFLAGS": "-buildvcs=false",
@@ -72,11 +73,15 @@ def _watch(command: list[str], *, cwd: Path, environment: dict[str, str], say: S
     lines: list[str] = []
     with subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True) as compiler:
         assert compiler.stderr is not None
-        for line in compiler.stderr:
-            lines.append(line.rstrip())
-            if time.monotonic() - said > 15:
-                said = time.monotonic()
-                say(f"  {said - began:4.0f} s: {len(lines)} packages compiled, now {lines[-1]}")
+        try:
+            for line in compiler.stderr:
+                lines.append(line.rstrip())
+                if time.monotonic() - said > _PROGRESS_SECONDS:
+                    said = time.monotonic()
+                    say(f"  {said - began:4.0f} s: {len(lines)} packages compiled, now {lines[-1]}")
+        except BaseException:
+            compiler.terminate()  # Ctrl-C, or a test's time is up: it would go on for minutes
+            raise
     if compiler.returncode:
         raise MissingError(
             f"{cwd.name} could not be built: " + " | ".join(lines[-5:]),

@@ -77,7 +77,7 @@ class Containerd:
     def start(self) -> None:
         self.process.start()
         socket = self._sandbox.path(SOCKET)
-        wait_until(socket.exists, what="containerd listens", seconds=20, needs=(self.process,))
+        wait_until(socket.exists, what="containerd listens", seconds=60, needs=(self.process,))
         self._import_small_images()
 
     def import_image(self, archive: Path) -> None:

@@ -6,15 +6,19 @@ CI=true that is a failure; what fails brings its logs and events with it.  May i
 
 import os
 import secrets
-from collections.abc import Callable, Generator, Iterator
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from tests.cluster import diagnosis
+from tests.cluster import build, diagnosis, pins
+from tests.cluster.cache import Say
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from tests.cluster.errors import MissingError
-from tests.cluster.node import Node, cluster
+from tests.cluster.errors import ClusterError, MissingError
+from tests.cluster.node import Node, check_machine, cluster
 
 _SKIPPED = "no real Kubernetes here: "
 _MARKS = {"api_server": pytest.mark.cluster, "node": pytest.mark.node}
@@ -78,12 +82,47 @@ def _plane_of(request: pytest.FixtureRequest) -> ControlPlane:
 
 
 # ---------------------------------------------------------------------------------------------- hooks
+def pytest_configure() -> None:
+    """Let SIGTERM end a session as Ctrl-C does, so that what the fixtures began is taken away."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end_session)
+
+
+def _end_session(number: int, _: object) -> None:
+    pytest.exit("ended by SIGTERM", returncode=128 + number)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever uses these fixtures is marked, so that `make check` can leave it out."""
     for item in items:
         for fixture, mark in _MARKS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Build what the selected tests need before the first begins: a build of minutes is no test's own time."""
+    if session.config.option.collectonly:
+        return
+    write_line = session.config.get_terminal_writer().line
+    try:
+        prepare(session.items, say=lambda text: write_line(f"[cluster] {text}"))
+    except ClusterError as error:
+        write_line(f"[cluster] {error}")  # the tests that need it say so again
+
+
+def prepare(items: Sequence[pytest.Item], *, say: Say) -> None:
+    on_node = any(item.get_closest_marker("node") for item in items)
+    if on_node or any(item.get_closest_marker("cluster") for item in items):
+        build.control_plane_programs(say=say)
+    if on_node and os.geteuid() == 0:
+        check_machine(say=say)
+        for module in pins.MODULES:
+            build.programs(module, say=say)
+        if image := sys.modules.get("tests.cluster.image"):  # one of the collected modules works with it
+            for target in image.Target:
+                image.archive(target, say=say)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,8 +17,9 @@ from tests.cluster.errors import BrokenError, MissingError
 from tests.cluster.shell import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_LAYERS_KEPT = 400
 _AUTHORITIES = "/run/machine-authorities.crt"
-_KEPT = 3
+_KEPT = 6
 """Archives kept of each target: those of the trees one works on, not of every commit."""
 
 
@@ -76,6 +77,7 @@ def _build(target: Target, folder: Path, say: Say) -> None:
         say(f"building {target.value} from the Dockerfile")
         buildah.build(target, base, say)
         buildah.write_archive(target, folder / "image.tar")
+        buildah.forget_old_layers()
     say(f"  {(folder / 'image.tar').stat().st_size / 1e6:.0f} MB")
 
 
@@ -122,6 +124,11 @@ class Buildah:
             raise BrokenError(
                 "the image could not be built:\n" + "\n".join(lines[-15:]), "see the Dockerfile's step above"
             )
+
+    def forget_old_layers(self) -> None:
+        """Now and then all that no image needs: the next build is a whole one, and the disk is not full some day."""
+        if len(self.call("images", "--all", "--quiet").split()) > _LAYERS_KEPT:
+            self.call("rmi", "--prune", "--force")
 
     def write_archive(self, target: Target, path: Path) -> None:
         self.call("push", target.value, f"docker-archive:{path}:{target.value}")

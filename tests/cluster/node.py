@@ -21,7 +21,7 @@ from tests.cluster.processes import Process, wait_until
 from tests.cluster.runs import Run
 from tests.cluster.sandbox import Sandbox
 
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ def start_cluster(run: Run, shape: Shape, *, say: Say = quiet) -> Cluster:
     """Begin everything at once, then wait: the kubelet waits for the API server by itself."""
     addresses = network.lay_bridge(run)
     options = replace(shape.options, controllers=True, scheduler=True)
-    plane = ControlPlane(run, options, addresses=addresses, say=say)
+    plane = ControlPlane(run, options, addresses=addresses, stays=shape.stays, say=say)
     plane.start()
     nodes = [Node(plane, shape, number, say=say) for number in range(shape.nodes)]
     for node in nodes:

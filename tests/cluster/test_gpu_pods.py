@@ -18,6 +18,9 @@ from tests.cluster.processes import wait_until
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 GPUS = "2xT4-16GB"
+COMMANDS = ("nvshare-webhook", "nvshare-device-plugin", "nvshare-schedulerd", "nvsharectl")
+MOST_BYTES = 300_000_000
+"""What tests/cluster/README.md says of the image's size, with room for a dependency's next release."""
 SAID = re.compile(r"(GPU-[0-9a-f-]{36}) is one of (\d+); the kernel took (\d+\.\d) ms\n")
 
 
@@ -31,7 +34,7 @@ def two_nodes() -> Iterator[Cluster]:
                 node.containerd.import_image(archive)
             made.plane.apply(gpus.device_plugin(devices=GPUS))
             offered = partial(all_offer, made.nodes, "20")
-            wait_until(offered, what="each node offers 20 slots", seconds=40)
+            wait_until(offered, what="each node offers 20 slots", seconds=120)
             yield made
     except MissingError as error:
         unavailable(error)
@@ -62,11 +65,11 @@ def test_pods_on_both_nodes_compute_at_once_each_on_a_gpu_of_its_node(two_nodes:
     plane = two_nodes.plane
     pods = {f"on-{node.name}": node for node in two_nodes.nodes}
     plane.apply(*(gpus.computing_pod(name, node=node.name) for name, node in pods.items()))
-    plane.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in pods))
+    plane.kubectl("wait", "--for=condition=Ready", "--timeout=180s", *(f"pod/{name}" for name in pods))
 
     for name, node in pods.items():
         reports = partial(has_reported, plane, name)
-        wait_until(reports, what=f"{name} reports", seconds=30)
+        wait_until(reports, what=f"{name} reports", seconds=120)
         from_log = SAID.search(plane.kubectl("logs", name))
         from_exec = SAID.search(plane.kubectl("exec", name, "--", "python", "-c", gpus.REPORT))
         assert from_log is not None
@@ -89,11 +92,29 @@ def test_the_nodes_folders_are_their_own(two_nodes: Cluster) -> None:
     assert specs[0] != specs[1]
 
 
+LOOKS = f"""id -u; id -g
+for name in {" ".join(COMMANDS)}; do command -v $name && $name --help > /tmp/said || exit 1; done
+ls /usr/lib/nvshare; ! command -v gcc make pip"""
+
+
+def test_the_image_is_small_has_the_four_commands_and_runs_as_nobody(two_nodes: Cluster) -> None:
+    pod = gpus.computing_pod("looks", gpus=0)
+    pod["spec"]["containers"][0]["command"] = ["sh", "-c", LOOKS]
+    two_nodes.plane.apply(pod)
+    two_nodes.plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s", "pod/looks")
+    said = two_nodes.plane.kubectl("logs", "looks").splitlines()
+
+    assert said[:2] == ["65532", "65532"]
+    assert said[2:6] == [f"/opt/nvshare/bin/{name}" for name in COMMANDS]
+    assert "libnvshare.so" in said[6:]
+    assert image.archive(Target.RUN, say=print).stat().st_size < MOST_BYTES
+
+
 def test_a_node_without_a_kubelet_takes_pods_by_its_numbers_alone(two_nodes: Cluster) -> None:
     two_nodes.register_node("large", capacity={names.RESOURCE: "80"}, labels={"size": "large"})
     pod = gpus.computing_pod("on-large", gpus=40)
     two_nodes.plane.apply(pod)
 
-    two_nodes.plane.kubectl("wait", "--for=condition=PodScheduled", "pod/on-large", "--timeout=20s")
+    two_nodes.plane.kubectl("wait", "--for=condition=PodScheduled", "pod/on-large", "--timeout=180s")
     core = two_nodes.plane.core
     assert core.read_namespaced_pod("on-large", "default").spec.node_name == "large"

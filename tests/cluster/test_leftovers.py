@@ -61,10 +61,10 @@ def run_a_pod(kubeconfig: str) -> None:
     kubectl = next(cache.root().glob(f"kubernetes-{pins.KUBERNETES}-*/kubectl"))
     base = [str(kubectl), "--kubeconfig", kubeconfig]
     # the controller that makes service accounts may be a moment late
-    subprocess.run([*base, "wait", "--for=create", "serviceaccount/default", "--timeout=30s"], check=True)
+    subprocess.run([*base, "wait", "--for=create", "serviceaccount/default", "--timeout=180s"], check=True)
     run = ["run", "sleeper", f"--image={pins.BUSYBOX_IMAGE}", "--image-pull-policy=Never", "--", "sleep", "3000"]
     subprocess.run([*base, *run], check=True)
-    subprocess.run([*base, "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s"], check=True)
+    subprocess.run([*base, "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=180s"], check=True)
 
 
 def test_after_down_the_machine_is_as_it_was_before_up(own_machine: Mapping[str, str]) -> None:

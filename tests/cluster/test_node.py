@@ -41,7 +41,7 @@ def service(name: str) -> dict[str, object]:
 def web(node: Node, namespace: str) -> Iterator[str]:
     """A pod that serves its name, behind a service; the namespace they are in."""
     node.plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=yaml_of(busybox_pod("web", WEB), service("web")))
-    node.plane.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/web", "--timeout=60s")
+    node.plane.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/web", "--timeout=180s")
     yield namespace
     node.plane.kubectl("delete", "pod", "web", "-n", namespace, "--wait=false")
 
@@ -55,7 +55,9 @@ def test_it_is_a_ready_node_of_the_pinned_versions(node: Node) -> None:
 
 def test_a_pod_runs_to_its_end_and_its_words_can_be_read(node: Node, namespace: str) -> None:
     node.plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=yaml_of(busybox_pod("once", "echo said; id -u")))
-    node.plane.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=60s")
+    node.plane.kubectl(
+        "wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=180s"
+    )
 
     assert node.plane.kubectl("logs", "-n", namespace, "once") == "said\n0\n"
 
@@ -70,7 +72,7 @@ def test_a_service_is_reached_from_a_pod_and_from_the_api_servers_side(node: Nod
     address = core.read_namespaced_service("web", web).spec.cluster_ip
     from_pod = ("exec", "-n", web, "web", "--", "timeout", "2", "wget", "-qO-", f"http://{address}/")
     # a first try may go out before kube-proxy has written the service's rules
-    wait_until(lambda: "hello" in node.plane.kubectl(*from_pod, check=False), what="the service answers", seconds=20)
+    wait_until(lambda: "hello" in node.plane.kubectl(*from_pod, check=False), what="the service answers", seconds=120)
 
     # webhooks whose clientConfig names a service are called this way
     assert urllib3.request("GET", f"http://{address}/", timeout=5).data == b"hello from web\n"
@@ -107,7 +109,7 @@ def test_pods_outlive_a_restart_of_the_kubelet(node: Node, web: str) -> None:
     node.kubelet.process.restart()
     # what shows that the new kubelet works is that it serves: exec goes through it
     words = ("exec", "-n", web, "web", "--", "echo", "back")
-    wait_until(lambda: node.plane.kubectl(*words, check=False) == "back\n", what="the kubelet serves", seconds=30)
+    wait_until(lambda: node.plane.kubectl(*words, check=False) == "back\n", what="the kubelet serves", seconds=120)
 
     assert core.read_namespaced_pod("web", web).status.container_statuses[0].container_id == before
 

@@ -26,6 +26,8 @@ from tests.install.house import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, po
 _KEPT = "kept"
 """The file by which `make cluster-down` knows what it may end."""
 TEAM, TRYING, PLAIN, RESTRICTED = "team-a", "team-trying", "team-plain", "team-restricted"
+_QUANTUM = "1s"
+"""Left alone a turn would be as long as moving 30 GB is dear; a picture wants more of them."""
 BIG = ("--managed-mb", "30000", "--quiet")
 """More than half of a card: no two of them fit side by side, so that turns are exclusive."""
 
@@ -141,6 +143,7 @@ def show_namespaces(stage: Stage) -> None:
 def show_landing(stage: Stage) -> Sequence[str]:
     stage.title(5, f"where they landed: {GPUS} GPUs")
     jobs = list(_jobs(stage.seconds))
+    stage.house.schedulerd("nvsharectl", "quantum", _QUANTUM)
     for job in jobs:
         stage.house.kubectl("create", "-n", TEAM, "-f", "-", stdin=yaml.safe_dump(job))
     names_of = [job["metadata"]["name"] for job in jobs]
@@ -150,7 +153,7 @@ def show_landing(stage: Stage) -> Sequence[str]:
     for name in names_of:
         where = ", ".join(letters.get(uuid, uuid) for uuid in stage.house.uuids(TEAM, name))
         stage.say(f"  {name:<12} {where}")
-    stage.say("  nvsharectl status, on the node:")
+    stage.say(f"  every GPU is wanted by two, a turn is {_QUANTUM}; nvsharectl status, on the node:")
     stage.quote(stage.house.schedulerd("nvsharectl", "status"), ink=Ink.DIM)
     return names_of
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.cluster.node import Node, cluster
-from tests.deviceplugin import containers, scenarios
+from tests.deviceplugin import another_plugin, containers, scenarios
 from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 from tests.drills import Drill, count
 
@@ -83,13 +83,14 @@ DRILLS = [
         "a Deployment of 2 vGPUs without room", on_node(lambda plugin, pods: scenarios.crowd(plugin, pods, count(60)))
     ),
     Drill("GPU lost and back", on_node(containers.gpu_lost)),
+    Drill("a GPU that NVIDIA's plugin gives out too", on_node(another_plugin.beside_nvidia)),
     Drill(
         "scheduler stopped: allocation time",
         on_node(lambda it, pods: containers.scheduler_stopped(it, pods, count(20))),
     ),
     Drill("containers restarted keep their GPUs", on_node(containers.restarts)),
     Drill("init containers with slots", on_node(containers.init_containers)),
-    Drill("reboot, the plugin last", on_node(lambda it, pods: containers.reboot(it, pods, plugin_last=True))),
+    Drill("reboot", on_node(containers.reboot)),
     Drill("LD_PRELOAD of the pod's own, emptied, both", on_node(containers.preload)),
     Drill("the hook under Pod Security restricted", on_node(containers.preload_under_restriction, labels=RESTRICTED)),
 ]

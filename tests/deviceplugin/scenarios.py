@@ -214,7 +214,8 @@ def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
         assert all("SameGpu: A container asks for 2 vGPUs" in why for why in failed.values()), failed
         events = plane.kubectl("get", "events", "-n", "default", "-o", "jsonpath={.items[*].reason}").split()
         assert "SameGpu" in events, events
-        other = next(each for each in plugin.assignments() if decode(each.device_ids[0]).uuid != with_room)
+        single = (each for each in plugin.assignments() if len(each.device_ids) == 1)
+        other = next(each for each in single if decode(each.device_ids[0]).uuid != with_room)
         pods.delete(other.pod)
         running = ("get", "deployment", "pair", "-n", namespace, "-o", "jsonpath={.status.readyReplicas}")
         wait_until(lambda: plane.kubectl(*running) == "1", what="the pair runs once there is room", seconds=30)
@@ -226,11 +227,14 @@ def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
 
 def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
     """Fills the node, then takes three pods of one GPU away: its UUID."""
-    pods.create(*(vgpu_pod(f"fill{number}", 1) for number in range(plugin.slots())))
+    gpus = len(plugin.free_slots_told())
+    pods.create(*(vgpu_pod(f"all{number}", gpus) for number in range(plugin.slots() // gpus - 3)))
+    pods.create(*(vgpu_pod(f"fill{number}", 1) for number in range(3 * gpus)))
     pods.wait_for("Running")
     by_gpu: dict[str, list[str]] = {}
     for each in plugin.assignments():
-        by_gpu.setdefault(decode(each.device_ids[0]).uuid, []).append(each.pod)
+        if len(each.device_ids) == 1:
+            by_gpu.setdefault(decode(each.device_ids[0]).uuid, []).append(each.pod)
     uuid = min(by_gpu)
     pods.delete(*by_gpu[uuid][:3])
     wait_until(lambda: sum(plugin.free_slots_told().values()) == 3, what="three slots are free", seconds=30)

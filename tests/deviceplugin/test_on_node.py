@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.errors import MissingError
 from tests.cluster.fixtures import unavailable
 from tests.cluster.node import Node, cluster
-from tests.deviceplugin import containers, scenarios
+from tests.deviceplugin import another_plugin, containers, scenarios
 from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
@@ -91,9 +91,13 @@ def test_a_gpu_that_is_lost_and_found(plugin: NodePlugin, pods: Pods) -> None:
     containers.gpu_lost(plugin, pods)
 
 
+def test_a_gpu_that_another_plugin_gives_out_is_not_shared(plugin: NodePlugin, pods: Pods) -> None:
+    another_plugin.beside_nvidia(plugin, pods)
+
+
 def test_allocations_do_not_wait_for_the_scheduler(plugin: NodePlugin, pods: Pods) -> None:
     containers.scheduler_stopped(plugin, pods, 4)
 
 
 def test_a_reboot_loses_no_allocation(plugin: NodePlugin, pods: Pods) -> None:
-    containers.reboot(plugin, pods, plugin_last=False)
+    containers.reboot(plugin, pods)

@@ -25,7 +25,9 @@ class Declared:
 def read_functions(folder: Path) -> dict[str, Declared]:
     """All functions that cuda.h declares, every version of each."""
     source = "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n"
-    ran = subprocess.run(["gcc", "-E", "-P", f"-I{folder}", "-"], input=source, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        ["gcc", "-E", "-P", f"-I{folder}", "-"], input=source, capture_output=True, text=True, check=True
+    )
     flat = re.sub(r"\s+", " ", ran.stdout)
     found = {}
     for name, parameters in _DECLARED.findall(flat):

@@ -1,20 +1,23 @@
-"""What the benches and some tests measure: drains, hand-overs, overheads, with the daemon's end of the wire or the daemon.
+"""What the benches and some tests measure: drains, hand-overs, overheads; the daemon scripted or real.
 
 Figures are of simgpu at speed 1; may import the tests' own parts only.
 """
 
+import itertools
 import statistics
+import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hook.allocations import known_containers
 from tests.hook.peer import Connection, Peer
 from tests.hook.support import Machine, compiled
-from tests.simgpu.record import Record, busy_share
+from tests.schedulerd.client import running_daemon
+from tests.simgpu.record import Interval, Record, busy_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +73,134 @@ def _turn(peer: Peer, connection: Connection, seconds: float) -> tuple[float, fl
     peer.close_gate()
     connection.hear("want", passing=("using",))
     return began, took
+
+
+def measure_overhead(threads: int, *, launches: int = 300_000, rounds: int = 8) -> tuple[float, float]:
+    """ns of processor time a launch: bare, and under the hook with the turn held."""
+    with real_daemon() as machine:
+        command = [compiled("bench_launch"), str(threads), str(launches), str(rounds), "stream"]
+        return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
+
+
+def measure_allocation(live: int) -> tuple[float, float]:
+    """ns of processor time for an allocation and its return, with so many alive: bare and hooked."""
+    with real_daemon() as machine:
+        command = [compiled("bench_alloc"), str(live), "10000", "5"]
+        return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
+
+
+@contextmanager
+def real_daemon(*flags: str, devices: str = "1xT4-16GB") -> Iterator[Machine]:
+    """A machine with the real daemon, for the length of a block."""
+    with tempfile.TemporaryDirectory() as folder, running_daemon(Path(folder), *flags):
+        yield Machine(Path(folder), devices=devices)
+
+
+def measure_handovers(seconds: float) -> list[float]:
+    """Microseconds from the last launch of one process to the first of the next, empty kernels, the real daemon."""
+    with real_daemon("--quantum=2ms", "--side-by-side=never", "--policy=rr") as machine:
+        programs = [machine.start(compiled("handover")) for _ in range(2)]
+        time.sleep(seconds)
+        bursts = []
+        for label, program in enumerate(programs):
+            out, said = program.communicate(timeout=30)
+            assert program.returncode == 0, said
+            bursts += [(*map(float, line.split()), label) for line in out.splitlines()]
+    bursts.sort()
+    pairs = itertools.pairwise(bursts)
+    return sorted(
+        (after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1]
+    )
+
+
+def measure_idle_but_held() -> list[float]:
+    """Milliseconds from a neighbour's wish to its turn, while the holder is idle; the real daemon."""
+    waits = []
+    with real_daemon("--side-by-side=never") as machine:
+        holder = machine.start(compiled("pulse"), "300", "1000", "step_1us")
+        assert holder.stdout
+        holder.stdout.readline()
+        neighbour = machine.start(compiled("pulse"), "310", "12", "step_1us")
+        waits = [float(line) for line in neighbour.communicate(timeout=60)[0].splitlines()]
+        holder.kill()
+        holder.communicate()
+    return sorted(waits[1:])
+
+
+def measure_neighbour(seconds: float) -> float:
+    """Seconds in which a saturating neighbour of a client launching once in 4 s does not execute for its sake."""
+    with real_daemon("--side-by-side=never") as machine:
+        rare = machine.start(compiled("pulse"), "4000", "1000", "step_1ms", SIMGPU_LABEL="rare")
+        busy = machine.start(compiled("drain"), "600", "step_1ms", SIMGPU_LABEL="busy")
+        time.sleep(seconds + 1)
+        intervals = Record(machine.gpus).intervals(0)
+        for program in (rare, busy):
+            program.kill()
+            program.communicate()
+    triples = zip(intervals[2:], intervals[3:], intervals[4:], strict=False)
+    return sum(after.start - before.end for before, one, after in triples if one.owner.label == "rare")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Shares of the GPUs' time: the container with several GPUs, the singles, and all together."""
+
+    gang: float
+    singles: float
+    busy: float
+
+
+@contextmanager
+def _shared_by_two_singles(mode: str, quantum: str) -> Iterator[tuple[Machine, Path]]:
+    """Two GPUs, a single on each that never stops, and a container with both; its sockets folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), devices="2xT4-16GB")
+        uuids = machine.uuids()
+        with known_containers(machine.folder, f"--quantum={quantum}", "--side-by-side=never") as containers:
+            both = containers.add("both", *uuids, weight=100, mode=mode)
+            singles = []
+            for index, uuid in enumerate(uuids):
+                words = {"SIMGPU_LABEL": f"single{index}", "CUDA_VISIBLE_DEVICES": uuid}
+                home = str(containers.add(f"single{index}", uuid, weight=100))
+                singles.append(machine.start(compiled("drain"), "600", "step_2ms", NVSHARE_SOCKETS=home, **words))
+            try:
+                yield machine, both
+            finally:
+                for program in singles:
+                    program.kill()
+                    program.communicate()
+
+
+def measure_parallel(seconds: float, *, quantum: str = "500ms") -> Sharing:
+    """A data-parallel job of two processes in one gang container, shared with a single on each of its GPUs."""
+    with _shared_by_two_singles("gang", quantum) as (machine, both):
+        words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
+        job = [machine.start(compiled("parallel"), str(index), "600", **words) for index in range(2)]
+        return _watch(machine, job, seconds)
+
+
+def measure_per_device(seconds: float, *, quantum: str = "500ms", mode: str = "per-device") -> Sharing:
+    """One process with two threads on two GPUs, each GPU shared with a single; `busy` is that of the less busy GPU."""
+    with _shared_by_two_singles(mode, quantum) as (machine, both):
+        words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
+        return _watch(machine, [machine.start(compiled("two_gpus"), "600", "step_2ms", **words)], seconds)
+
+
+def _watch(machine: Machine, programs: "list[subprocess.Popen[str]]", seconds: float) -> Sharing:
+    time.sleep(1.5)
+    began = time.monotonic()
+    time.sleep(seconds)
+    record, ended = Record(machine.gpus), time.monotonic()
+    rows = [_shares(record.intervals(device), began, ended - 0.05) for device in range(2)]
+    for program in programs:
+        program.kill()
+        program.communicate()
+    return Sharing(
+        statistics.mean(row[0] for row in rows), statistics.mean(row[1] for row in rows), min(map(sum, rows))
+    )
+
+
+def _shares(intervals: list[Interval], began: float, ended: float) -> tuple[float, float]:
+    ours = [one for one in intervals if one.owner.label == "both"]
+    theirs = [one for one in intervals if one.owner.label != "both"]
+    return busy_share(ours, began, ended), busy_share(theirs, began, ended)

@@ -29,7 +29,10 @@ def compiled(name: str, *flags: str) -> Path:
     if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, header.stat().st_mtime):
         fresh = folder / f".{target.name}.{os.getpid()}"
         command = ["gcc", "-std=gnu11", "-O2", "-g", *WARNINGS, *flags, "-o", fresh, source]
-        subprocess.run([*map(str, command), *([] if "-static" in flags else [f"-L{DRIVER}", "-lcuda"]), "-pthread", "-ldl", "-lm"], check=True)
+        subprocess.run(
+            [*map(str, command), *([] if "-static" in flags else [f"-L{DRIVER}", "-lcuda"]), "-pthread", "-ldl", "-lm"],
+            check=True,
+        )
         fresh.rename(target)
     return target
 
@@ -60,7 +63,9 @@ class Machine:
         return self.folder / "gpus"
 
     def environment(self, *, hooked: bool = True, **more: str) -> dict[str, str]:
-        bare = {k: v for k, v in os.environ.items() if not k.startswith(("NVSHARE_", "SIMGPU_", "CUDA_", "NVIDIA_", "LD_"))}
+        bare = {
+            k: v for k, v in os.environ.items() if not k.startswith(("NVSHARE_", "SIMGPU_", "CUDA_", "NVIDIA_", "LD_"))
+        }
         own = {
             "LD_LIBRARY_PATH": str(DRIVER),
             "SIMGPU_FILE": str(self.gpus),
@@ -93,7 +98,11 @@ class Machine:
     def uuids(self) -> list[str]:
         """The devices' UUIDs, in order."""
         listed = subprocess.run(
-            [DRIVER / "simgpu", "devices"], env=self.environment(hooked=False), capture_output=True, text=True, check=True
+            [DRIVER / "simgpu", "devices"],
+            env=self.environment(hooked=False),
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return [word for line in listed.stdout.splitlines() for word in line.split() if word.startswith("GPU-")]
 

@@ -54,7 +54,10 @@ def _foreign(folder: Path) -> Path:
 
 
 def _found(machine: Machine, foreign: Path, **how: bool) -> dict[str, tuple[str, str]]:
-    rows = (line.split() for line in machine.run(compiled("lookups"), foreign, SIMGPU_DRIVER_VERSION="99000", **how).well().splitlines())
+    rows = (
+        line.split()
+        for line in machine.run(compiled("lookups"), foreign, SIMGPU_DRIVER_VERSION="99000", **how).well().splitlines()
+    )
     return {way: (library, symbol) for way, library, symbol in rows}
 
 
@@ -89,7 +92,9 @@ def test_a_library_that_looks_behind_itself_is_its_own_caller(machine: Machine) 
     #include <unistd.h>
     int getpid(void) { return ((int (*)(void))dlsym(RTLD_NEXT, "getpid"))() ? 42 : 0; }
     """
-    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-", "-ldl"], input=source, text=True, check=True)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-", "-ldl"], input=source, text=True, check=True
+    )
 
     ended = machine.run("python3", "-c", "import os; print(os.getpid())", LD_PRELOAD=f"{machine.hook} {library}")
 

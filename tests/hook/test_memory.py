@@ -57,7 +57,9 @@ def _rows(machine: Machine, mib: int) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("allocation", ["managed", "plain"])
-def test_below_the_cap_every_way_succeeds_and_gives_back_all_it_took(machine: Machine, peer: Peer, allocation: str) -> None:
+def test_below_the_cap_every_way_succeeds_and_gives_back_all_it_took(
+    machine: Machine, peer: Peer, allocation: str
+) -> None:
     with serving(peer, memory=256 * MIB, allocation=allocation):
         rows = _rows(machine, 64)
 

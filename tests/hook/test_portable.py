@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.hook.support import PROGRAMS, ROOT, Machine, compiled, zig_cc
-from tests.schedulerd.client import Daemon
 
 pytestmark = pytest.mark.slow
 OLDEST = (2, 17)
@@ -56,13 +55,16 @@ def test_it_needs_no_library_but_the_system_s(portable: Path) -> None:
 
 def test_it_exports_what_the_usual_build_exports(portable: Path) -> None:
     def exported(library: Path) -> set[str]:
-        shown = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run(
+            ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+        ).stdout
         return {line.split()[-1].split("@")[0] for line in shown.splitlines()}
 
     assert exported(portable) == exported(ROOT / "build" / "hook" / "libnvshare.so")
 
 
-def test_it_works(machine: Machine, daemon: Daemon, portable: Path) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_it_works(machine: Machine, portable: Path) -> None:
     machine.hook = portable
 
     assert machine.run(compiled("reloading")).well() == "done\n"

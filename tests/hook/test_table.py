@@ -59,7 +59,9 @@ def test_every_prototype_is_nvidia_s(version: str, tmp_path: Path) -> None:
     source = tmp_path / "check.c"
     source.write_text("\n".join(lines))
 
-    subprocess.run(["gcc", "-fsyntax-only", "-Werror", "-Wno-deprecated-declarations", f"-I{FOLDERS[version]}", source], check=True)
+    subprocess.run(
+        ["gcc", "-fsyntax-only", "-Werror", "-Wno-deprecated-declarations", f"-I{FOLDERS[version]}", source], check=True
+    )
     assert len(_of(declared)) > 0.8 * len(FUNCTIONS)
 
 
@@ -73,7 +75,8 @@ def test_every_version_is_one_at_which_the_name_changed(version: str) -> None:
     wrong = [
         (one.symbol, one.since, sorted(versions[one.base, one.is_per_thread]))
         for one in FUNCTIONS
-        if (one.base, one.is_per_thread) in versions and one.since not in versions[one.base, one.is_per_thread]
+        if (one.base, one.is_per_thread) in versions
+        and one.since not in versions[one.base, one.is_per_thread]
         and max(versions[one.base, one.is_per_thread]) >= one.since
     ]
 
@@ -97,7 +100,11 @@ def test_our_structures_are_laid_out_as_nvidia_s(version: str, tmp_path: Path) -
     }
     rows = [f'printf("%zu\\n", offsetof({name}, {field}));' for name, fields in probes.items() for field in fields]
     ours, theirs = (
-        _printed(tmp_path / name, f"#include <stdio.h>\n#include <stddef.h>\n#include {header}\nint main(void){{{' '.join(rows)}}}", folder)
+        _printed(
+            tmp_path / name,
+            f"#include <stdio.h>\n#include <stddef.h>\n#include {header}\nint main(void){{{' '.join(rows)}}}",
+            folder,
+        )
         for name, header, folder in (
             ("ours", '"abi.h"', ROOT / "hook"),
             ("theirs", "<cuda.h>", FOLDERS[version]),

@@ -60,7 +60,11 @@ def _one_turn(peer: Peer, connection: Connection, label: str, number: random.Ran
 def hammer(folder: Path, yields: int, *, seed: int, hook: Path = HOOK) -> Outcome:
     """One round: two hammering processes, so many yields, and the record's verdict."""
     machine = Machine(folder, hook=hook)
-    machine.settings = {"SIMGPU_RECORD_ENTRIES": "1000000", "SIMGPU_STRETCH_BEFORE": STRETCH, "SIMGPU_STRETCH_AFTER": STRETCH}
+    machine.settings = {
+        "SIMGPU_RECORD_ENTRIES": "1000000",
+        "SIMGPU_STRETCH_BEFORE": STRETCH,
+        "SIMGPU_STRETCH_AFTER": STRETCH,
+    }
     number = random.Random(seed)
     uuids = machine.uuids()
     processes, connections, peers = [], {}, {}

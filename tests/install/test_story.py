@@ -11,7 +11,7 @@ from tests.cluster.processes import wait_until
 from tests.demo.cluster import read_bars
 from tests.demo.drawing import overlap_seconds
 from tests.install.conftest import OPTED_IN
-from tests.install.house import GPUS, MANIFESTS, SYSTEM, House, Wish, pod
+from tests.install.house import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 BIG = ("burn", "--kernel-ms", "5", "--managed-mb", "30000", "--seconds", "8", "--quiet")
@@ -126,24 +126,32 @@ def test_in_a_restricted_namespace_hook_and_socket_come_with_the_allocation(hous
 RUNNING_SAMPLES = [
     path
     for path in sorted((MANIFESTS / "samples").glob("*.yaml"))
-    if not path.read_text().startswith("# Refused") and "kind: Pod" in path.read_text()
+    if not path.read_text().startswith("# Refused") and re.search("^kind: (Pod|Job)$", path.read_text(), re.MULTILINE)
 ]
 
 
 def test_every_sample_pod_runs_to_its_end_as_it_stands(house: House) -> None:
     house.kubectl("apply", "-f", str(MANIFESTS / "samples" / "namespaces.yaml"))
-    pods: list[tuple[str, str]] = []
+    begun: list[Object] = []
     try:
         for path in RUNNING_SAMPLES:
             house.kubectl("apply", "-f", str(path))
             documents = yaml.safe_load_all(path.read_text())
-            found = [each["metadata"] for each in documents if each["kind"] == "Pod"]
-            pods += [(about["namespace"], about["name"]) for about in found]
-        for namespace, name in pods:
-            house.wait_phase(namespace, name, ("Succeeded",), seconds=120)
+            begun += [each for each in documents if each["kind"] in ("Pod", "Job")]
+        for each in begun:
+            _wait_for_the_end(house, each)
     finally:
         for namespace in ("team-a", "team-trying", "team-plain", "team-restricted", "team-bounded"):
             house.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+
+
+def _wait_for_the_end(house: House, begun: Object) -> None:
+    about = begun["metadata"]
+    if begun["kind"] == "Pod":
+        house.wait_phase(about["namespace"], about["name"], ("Succeeded",), seconds=180)
+    else:
+        job = ("-n", about["namespace"], f"job/{about['name']}", "--timeout=180s")
+        house.kubectl("wait", "--for=condition=Complete", *job)
 
 
 # ---------------------------------------------------------------------------------------------- the parts' own words

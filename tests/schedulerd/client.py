@@ -78,8 +78,8 @@ class Client:
     def next(self, within: float = PATIENCE) -> Line | None:
         until = time.monotonic() + within
         while not self.inbox:
-            rest = until - time.monotonic()
-            if rest <= 0 or not select.select([self.socket], [], [], rest)[0]:
+            rest = max(0.0, until - time.monotonic())
+            if not select.select([self.socket], [], [], rest)[0]:
                 return None
             self._receive()
         line = self.inbox.popleft()

@@ -55,7 +55,7 @@ class Stage:
             keep=int(words.get("idle_ms", "5")) / 1000,
             side_by_side=words.get("side_by_side", "when-it-fits") != "never",
         )
-        shut = (self.now + rules.announce + rules.grace, 1)
+        shut = (self.now + rules.announce + rules.grace, {"somebody": 1})
         turns = Turns(rules, epoch=words["epoch"], **({"left_behind": lambda _: shut} if self.daemons else {}))
         self.desk = Desk(turns, self)
         self.daemons += 1

@@ -6,10 +6,11 @@ on top of the software GPU; the test process itself never loads a driver.
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import Any
 
-from cuda.bindings import driver as cu
+cu: Any = importlib.import_module("cuda.bindings.driver")
 
 GLOBAL, THREAD_LOCAL, RELAXED = (
     cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -45,7 +46,8 @@ def kernel(kernel_name: str) -> Any:
 
 
 def launch(function: Any, stream: Any = 0) -> tuple[Any, ...]:
-    return cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
+    answer: tuple[Any, ...] = cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
+    return answer
 
 
 def run_kernels(kernel_name: str, count: int) -> float:

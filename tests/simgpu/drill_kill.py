@@ -1,11 +1,13 @@
 """kill -9 at any instruction: the shared file stays whole, and what the killed had is gone.
 
-Programs that spend most of their time inside transactions (short kernels, each waited for, memory that pages) are killed
-at random moments.  After every kill the state is checked; at the end the record too: no interval lies over another.
+Programs that spend most of their time inside transactions (short kernels, each waited for, memory that pages) are
+killed at random moments.  After every kill the state is checked; at the end the record too: no interval lies over
+another.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import tempfile
@@ -62,7 +64,7 @@ def check_record(machine: Machine) -> int:
     for card in record.cards:
         intervals = record.intervals(card.index)
         total += len(intervals)
-        for before, after in zip(intervals, intervals[1:], strict=False):
+        for before, after in itertools.pairwise(intervals):
             assert before.start <= before.end <= after.start + 1e-9, (before, after)
     return total
 

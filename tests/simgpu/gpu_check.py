@@ -51,10 +51,10 @@ def rows() -> list[Row]:
 def main() -> int:
     reason = why_not()
     if reason:
-        print(f"gpu-check: not run: {reason}")
+        sys.stdout.write(f"gpu-check: not run: {reason}\n")
         return 0
     for row in rows():
-        print("  " + row.line())
+        sys.stdout.write(f"  {row.line()}\n")
     return 0
 
 

@@ -1,7 +1,7 @@
 """A machine with a software GPU of its own, for one test: its file, its processes, its record.
 
 The one place that knows how programs are pointed at the libraries.  A `Client` is a child process in which functions of
-the tests run one after another, with NVIDIA's own bindings on top of our driver.  Imports nothing of the product's rooms.
+the tests run one after another, with NVIDIA's own bindings on top of our driver.  Imports no room of the product.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ctypes
 import multiprocessing
 import os
 import subprocess
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class ClientFailed(AssertionError):
+class ClientError(AssertionError):
     """A function that ran in a client raised; the text is its traceback."""
 
 
@@ -111,10 +110,10 @@ class Client:
     def result(self, timeout: float = 60) -> Any:
         """What the function that was started last returned."""
         if not self._connection.poll(timeout):
-            raise ClientFailed(f"nothing came back within {timeout} s")
+            raise ClientError(f"nothing came back within {timeout} s")
         went_well, value = self._connection.recv()
         if not went_well:
-            raise ClientFailed(value)
+            raise ClientError(value)
         return value
 
     def call(self, function: Callable[..., R], *arguments: Any) -> R:
@@ -130,7 +129,9 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._connection.close()
         self.process.join(10)
         if self.process.is_alive():
@@ -145,7 +146,3 @@ def compile_and_run(source: str, folder: Path, *flags: str) -> str:
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return subprocess.run([program], check=True, capture_output=True, text=True).stdout
-
-
-if __name__ == "__main__":
-    sys.exit("this module is for tests")

@@ -131,7 +131,7 @@ class Record:
         return Card(index, _text(fields[0]), _uuid(fields[1]), fields[2], fields[11])
 
     def _seconds(self, simulated_ns: int) -> float:
-        return self._created + simulated_ns / 1e9 / self.speed
+        return float(self._created + simulated_ns / 1e9 / self.speed)
 
     def _core(self) -> int:
         (active,) = struct.unpack_from("<I", self._data, self._at_control)

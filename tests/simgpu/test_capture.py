@@ -108,18 +108,21 @@ FORBIDDEN: dict[str, tuple[Call, str]] = {
     "asking the stream": (lambda stream: cu.cuStreamQuery(stream), "STREAM_CAPTURE_UNSUPPORTED"),
     "waiting for the context": (lambda _: cu.cuCtxSynchronize(), "STREAM_CAPTURE_UNSUPPORTED"),
     "allocating in global mode": (lambda _: cu.cuMemAlloc(512), "STREAM_CAPTURE_UNSUPPORTED"),
-    "uploading a graph to the stream": (lambda stream: cu.cuGraphUpload(UPLOADED[0], stream), "STREAM_CAPTURE_UNSUPPORTED"),
+    "uploading a graph to the stream": (
+        lambda stream: cu.cuGraphUpload(UPLOADED[0], stream),
+        "STREAM_CAPTURE_UNSUPPORTED",
+    ),
     "an event of another stream": (lambda stream: _wait_for_uncaptured(stream), "STREAM_CAPTURE_ISOLATION"),
     "asking an event of the capture": (lambda stream: _ask_captured(stream), "CAPTURED_EVENT"),
 }
 UPLOADED: list[Any] = []
 
 
-def _wait_for_uncaptured(stream: Any) -> tuple[Any, ...]:
+def _wait_for_uncaptured(stream: Any) -> Any:
     return cu.cuStreamWaitEvent(stream, EVENTS[0], 0)
 
 
-def _ask_captured(stream: Any) -> tuple[Any, ...]:
+def _ask_captured(stream: Any) -> Any:
     take(cu.cuEventRecord(EVENTS[1], stream))
     return cu.cuEventQuery(EVENTS[1])
 
@@ -157,7 +160,9 @@ def legacy_stream_during(flags: int) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        pytest.param(0, ("STREAM_CAPTURE_IMPLICIT", "STREAM_CAPTURE_INVALIDATED"), id="breaks a blocking stream's capture"),
+        pytest.param(
+            0, ("STREAM_CAPTURE_IMPLICIT", "STREAM_CAPTURE_INVALIDATED"), id="breaks a blocking stream's capture"
+        ),
         pytest.param(1, ("SUCCESS", "SUCCESS"), id="does not touch a non-blocking stream's capture"),
     ],
 )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.simgpu.machine import Machine
+from tests.simgpu.machine import Client, Machine
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
-from tests.simgpu.clients import ANY_NAME, begin, kernel, launch, name, take  # noqa: E402
+from tests.simgpu.clients import begin, kernel, launch, name, take  # noqa: E402
 
 
 def devices() -> None:
@@ -318,13 +319,23 @@ def procedures() -> None:
     assert status == sufficient.CU_GET_PROC_ADDRESS_SUCCESS
     old = take(cu.cuGetProcAddress(b"cuMemAlloc", 2000, 0))[0]
     assert old != address, "version 2000 is the 32-bit one"
-    assert take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 2))[0] != take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 1))[0]
-    assert take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 2))[0] == take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 1))[0]
+    assert (
+        take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 2))[0]
+        != take(cu.cuGetProcAddress(b"cuStreamQuery", 12000, 1))[0]
+    )
+    assert (
+        take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 2))[0]
+        == take(cu.cuGetProcAddress(b"cuStreamQuery", 5000, 1))[0]
+    )
     assert take(cu.cuGetProcAddress(b"cuNoSuchThing", 12000, 0))[1] == sufficient.CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
     too_old = take(cu.cuGetProcAddress(b"cuLaunchKernelEx", 11000, 0))
     assert too_old[1] == sufficient.CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
     assert not too_old[0]
     assert name(cu.cuGetProcAddress(b"cuInit", 99000, 0)) == "INVALID_VALUE"
+    first_form, pointer = ctypes.CDLL("libcuda.so.1").cuGetProcAddress, ctypes.c_void_p()
+    assert first_form(b"cuMemAlloc", ctypes.byref(pointer), 11030, ctypes.c_uint64(0)) == 0
+    assert pointer.value == address
+    assert first_form(b"cuNoSuchThing", ctypes.byref(pointer), 11030, ctypes.c_uint64(0)) == 500
     two = [take(cu.cuGetProcAddress(b"cuMemcpyBatchAsync", version, 0))[0] for version in (12080, 13000)]
     assert two[0] != two[1]
 
@@ -365,7 +376,7 @@ def two_streams() -> float:
         take(launch(step, stream))
         take(cu.cuEventRecord(end, stream))
     take(cu.cuCtxSynchronize())
-    return max(take(cu.cuEventElapsedTime(start, end)) for end in ends)
+    return max(float(take(cu.cuEventElapsedTime(start, end))) for end in ends)
 
 
 @pytest.mark.parametrize(("overlap", "milliseconds"), [("1", 40), ("2", 20)])
@@ -374,6 +385,35 @@ def test_streams_overlap_as_the_setting_says(
 ) -> None:
     with make_machine(overlap=overlap).client() as client:
         assert milliseconds <= client.call(two_streams) < milliseconds + 4
+
+
+def stream_0_in_two_threads() -> float:
+    """Seconds until the kernels are done that two threads launched into stream 0."""
+    context, step = begin(), kernel("step_200ms")
+    began = time.monotonic()
+
+    def work() -> None:
+        take(cu.cuCtxSetCurrent(context))
+        take(launch(step, 0))
+        take(cu.cuStreamSynchronize(0))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(("per_thread", "least", "most"), [("0", 0.4, 0.8), ("1", 0.2, 0.39)])
+def test_stream_0_is_the_thread_s_own_in_the_per_thread_entry_points(
+    per_thread: str, least: float, most: float, make_machine: Callable[..., Machine]
+) -> None:
+    environment = make_machine(overlap="2").environment()
+    with Client({**environment, "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM": per_thread}) as client:
+        client.call(clients.begin_and_forget)
+
+        assert least <= client.call(stream_0_in_two_threads) < most
 
 
 def work_in_the_child() -> str:

@@ -101,7 +101,9 @@ def test_unknown_values_are_refused_never_guessed(variable: str, value: str, mac
 def test_the_file_s_settings_hold_for_those_who_set_none(make_machine: Callable[..., Machine]) -> None:
     machine = make_machine("1xT4-16GB,2xA100-40GB", speed="10")
     assert machine.tool("devices").stdout.count("A100") == 2
-    plain = {key: value for key, value in machine.environment().items() if key not in ("SIMGPU_DEVICES", "SIMGPU_SPEED")}
+    plain = {
+        key: value for key, value in machine.environment().items() if key not in ("SIMGPU_DEVICES", "SIMGPU_SPEED")
+    }
     began = time.monotonic()
 
     done = subprocess.run([BUILD / "burn", "--devices", "2", "--count", "1", "--kernel-ms", "1000"], env=plain)

@@ -58,7 +58,7 @@ def typedefs(cuda: str) -> set[tuple[str, int, str]]:
 
 @pytest.mark.parametrize("cuda", ["12", "13"])
 def test_every_function_of_the_header_stands_in_the_table_with_its_version(cuda: str) -> None:
-    ours = {(line.base, line.version, "") for line in table()}
+    ours: set[tuple[str, int | None, str]] = {(line.base, line.version, "") for line in table()}
     ours |= {(line.base, line.per_thread_version, line.suffix) for line in table() if line.suffix}
     # a NONE line answers the same whatever stream 0 means
     absent = {line.base for line in table() if line.kind == "NONE"}
@@ -92,7 +92,9 @@ def test_every_prototype_is_the_header_s(cuda: str, tmp_path: Path) -> None:
 
 
 def test_every_entry_point_is_exported() -> None:
-    listed = subprocess.run(["nm", "-D", "--defined-only", BUILD / "libcuda.so.1"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", BUILD / "libcuda.so.1"], capture_output=True, text=True, check=True
+    )
     exported = {row.split()[-1] for row in listed.stdout.splitlines()}
     wanted = {line.symbol for line in table()} | {line.symbol + line.suffix for line in table()}
 
@@ -117,7 +119,9 @@ def layout(include: str, known: dict[str, list[str]], folder: Path, *flags: str)
     for name, fields in known.items():
         offsets = "".join(f'printf(" {f}=%zu", offsetof({name}, {f}));' for f in fields)
         rows.append(f'printf("{name} %zu", sizeof({name})); {offsets} puts("");')
-    source = f"#include <stddef.h>\n#include <stdio.h>\n{include}\nint main(void) {{\n" + "\n".join(rows) + "\nreturn 0; }"
+    source = (
+        f"#include <stddef.h>\n#include <stdio.h>\n{include}\nint main(void) {{\n" + "\n".join(rows) + "\nreturn 0; }"
+    )
     out = compile_and_run(source, folder, *flags)
     return {row.split()[0]: row for row in out.splitlines()}
 

@@ -62,9 +62,9 @@ def same_handle() -> None:
     _, _, last = handles()
     assert nv.nvmlDeviceGetIndex(nv.nvmlDeviceGetHandleByUUID(nv.nvmlDeviceGetUUID(last))) == 2
     assert nv.nvmlDeviceGetIndex(nv.nvmlDeviceGetHandleByPciBusId(nv.nvmlDeviceGetPciInfo(last).busId)) == 2
-    for wrong in (lambda: nv.nvmlDeviceGetHandleByUUID("GPU-none"), lambda: nv.nvmlDeviceGetHandleByIndex(3)):
+    for ask, wrong in ((nv.nvmlDeviceGetHandleByUUID, "GPU-none"), (nv.nvmlDeviceGetHandleByIndex, 3)):
         with pytest.raises(nv.NVMLError):
-            wrong()
+            ask(wrong)
     nv.nvmlShutdown()
     with pytest.raises(nv.NVMLError_Uninitialized):
         nv.nvmlDeviceGetCount()
@@ -220,7 +220,9 @@ def test_faults_that_only_show(fault: tuple[str, ...], key: str, value: int, mac
         assert client.call(load, 0)[key] == before
 
 
-@pytest.mark.parametrize("wrong", [("xid",), ("xid", "0"), ("xid", "9", "48"), ("hot", "0", "very"), ("mig", "0", "maybe"), ("dance", "0")])
+@pytest.mark.parametrize(
+    "wrong", [("xid",), ("xid", "0"), ("xid", "9", "48"), ("hot", "0", "very"), ("mig", "0", "maybe"), ("dance", "0")]
+)
 def test_the_tool_refuses_what_it_does_not_know(wrong: tuple[str, ...], machine: Machine) -> None:
     refused = machine.tool(*wrong)
 

@@ -1,0 +1,65 @@
+"""A plugin that gives out whole GPUs as NVIDIA's does, beside ours on one real node.
+
+Owns its stand-in: our own server under another resource's name, with bare UUIDs as ids.  May import `on_node`.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from deviceplugin.board import Board
+from deviceplugin.node_files import NodeFiles
+from deviceplugin.placement import Policy
+from deviceplugin.server import PluginServer
+from deviceplugin.service import Parts
+from deviceplugin.start_check import NodeCheck
+from deviceplugin.view import View
+from tests.cluster.processes import wait_until
+from tests.deviceplugin.on_node import NodePlugin, Pods
+
+RESOURCE = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True)
+class WholeGpus(View):
+    """Ids as NVIDIA's plugin has them."""
+
+    uuids: tuple[str, ...] = ()
+
+    def devices(self) -> Iterable[tuple[str, bool]]:
+        return [(uuid, True) for uuid in self.uuids]
+
+
+@contextmanager
+def nvidia_stand_in(plugin: NodePlugin, *uuids: str) -> Iterator[None]:
+    """While it lives, the kubelet gives these GPUs out as `nvidia.com/gpu`."""
+    folder = plugin.node.path("/var/lib/kubelet/device-plugins")
+    files = NodeFiles.__new__(NodeFiles)  # nobody is allocated anything here
+    parts = Parts(
+        board=Board(WholeGpus(uuids=uuids)),
+        files=files,
+        tell=lambda _: None,
+        start_check=NodeCheck(files, lambda: False, lambda _: None),
+        policy=Policy,
+    )
+    server = PluginServer(folder, parts)
+    server.start()
+    try:
+        server.register(folder / "kubelet.sock", RESOURCE, seconds=10)
+        yield
+    finally:
+        server.stop()
+
+
+def beside_nvidia(plugin: NodePlugin, _pods: Pods) -> str:
+    """The GPU that another plugin gives out is taken back, an event says why, and it returns with that plugin's end."""
+    slots = plugin.slots()
+    uuid = plugin.simgpu("devices").split()[1]
+    with nvidia_stand_in(plugin, uuid):
+        plugin.wait_for_slots(slots - 10, seconds=60)
+        told = ("get", "events", "-n", "default", "-o", "jsonpath={.items[*].reason}")
+        wait_until(
+            lambda: "ServedByAnother" in plugin.node.plane.kubectl(*told).split(), what="an event says why", seconds=15
+        )
+    plugin.wait_for_slots(slots, seconds=60)
+    return f"{uuid} was noticed, refused, and shared again"

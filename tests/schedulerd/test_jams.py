@@ -1,0 +1,66 @@
+"""Per-device containers that wait for each other across GPUs: found within two seconds, then served as gangs."""
+
+import pytest
+
+from contract.grammar import Mode
+from schedulerd.model import Rules
+from tests.schedulerd.simulation import worker
+from tests.schedulerd.stage import Floor
+
+PER_DEVICE = Mode.PER_DEVICE
+
+
+def ring(floor, size):
+    """Each has one GPU, its kernel there waits for a partner on the next, which the next container has."""
+    facts = [worker(f"c{i}", *sorted((1 + i, 1 + (i + 1) % size)), mode=PER_DEVICE).container for i in range(size)]
+    processes = [floor.join(one) for one in facts]
+    for i, process in enumerate(processes):
+        floor.want(process, f"GPU-{1 + i}")
+    for i, process in enumerate(processes):
+        floor.want(process, f"GPU-{1 + (i + 1) % size}")
+    return processes
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("quantum", [pytest.param(0.1, id="short turns"), pytest.param(30.0, id="long turns")])
+def test_a_ring_of_waiting_containers_is_found_within_two_seconds(size, quantum):
+    floor = Floor(Rules(quantum=quantum), gpus=size)
+    ring(floor, size)
+    floor.pass_time(2.0)
+
+    assert [notice.kind for notice in floor.notices] == ["jam"]
+    assert len(floor.notices[0].containers) == size
+
+
+def test_the_jammed_get_all_their_gpus_at_once_one_after_the_other():
+    floor = Floor(Rules(quantum=30.0), gpus=2)
+    first, second = ring(floor, 2)
+    floor.pass_time(2.0)
+    (turn,) = floor.seats[first].turns
+    assert set(floor.seats[first].turns[turn].gpus) == {"GPU-1", "GPU-2"}
+
+    floor.done(first, turn, "idle")
+    assert len(floor.seats[second].turns) == 1
+
+
+def test_containers_that_answer_are_no_jam():
+    """Two with independent work hold and wait for each other all the time, and yield when asked."""
+    floor = Floor(Rules(quantum=30.0), gpus=2)
+    ring(floor, 2)
+    for _ in range(100):
+        floor.pass_time(0.1)
+        floor.answer_yields()
+        for process, seat in tuple(floor.seats.items()):
+            floor.want(
+                process, *(gpu for gpu in ("GPU-1", "GPU-2") if not any(gpu in t.gpus for t in seat.turns.values()))
+            )
+
+    assert not floor.notices
+
+
+def test_nothing_is_looked_for_while_nobody_waits_across():
+    floor = Floor(Rules(), gpus=2)
+    one = floor.join(worker("one", 1, 2, mode=PER_DEVICE).container)
+    floor.want(one, "GPU-1", "GPU-2")
+
+    assert floor.turns.next_alarm() == float("inf")

@@ -1,0 +1,211 @@
+"""The second process: whose an allocation is, the metrics page, fairness; the kubelet is a gRPC server of the test."""
+
+import time
+from concurrent import futures
+
+import grpc
+import pytest
+
+from contract.grammar import AllocationKind, Mode
+from contract.line import Line
+from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
+    ContainerDevices,
+    ContainerResources,
+    ListPodResourcesResponse,
+    PodResources,
+)
+from schedulerd.node import PodFacts
+from schedulerd.observer.exposition import Snapshot, expose
+from schedulerd.observer.fairness import Fairness, jain
+from schedulerd.observer.kubelet import Kubelet
+from schedulerd.observer.whose import Owner, as_line, facts, owners, summarise
+from tests.schedulerd.generate_kubelet_api import stale
+
+OWNER = Owner("team", "train", "main")
+
+
+def listing(*ids, resource="nvshare.com/gpu"):
+    devices = ContainerDevices(resource_name=resource, device_ids=ids)
+    return [
+        PodResources(name="train", namespace="team", containers=[ContainerResources(name="main", devices=[devices])])
+    ]
+
+
+def pod(annotations=None, *, mode=None, priority=None):
+    env = [{"name": "NVSHARE_MODE", "value": mode}] if mode else []
+    return {
+        "metadata": {"uid": "u", "annotations": annotations or {}},
+        "spec": {"containers": [{"name": "main", "env": env}], "priority": priority},
+    }
+
+
+def test_the_generated_code_is_not_stale():
+    assert stale() == []
+
+
+def test_a_container_is_found_by_the_very_set_of_its_devices():
+    found = owners(listing("GPU-1__0", "GPU-2__3"))
+
+    assert found == {frozenset({"GPU-2__3", "GPU-1__0"}): OWNER}
+
+
+def test_other_resources_are_not_ours():
+    assert owners(listing("GPU-1", resource="nvidia.com/gpu")) == {}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(pod(), {}, id="a pod that says nothing"),
+        pytest.param(pod(mode="gang"), {"mode": Mode.GANG}, id="the mode that the webhook wrote"),
+        pytest.param(pod({"nvshare.com/multi-gpu": "gang"}), {"mode": Mode.GANG}, id="the mode by annotation"),
+        pytest.param(pod({"nvshare.com/memory": "8Gi"}), {"memory": 8 << 30}, id="a cap"),
+        pytest.param(pod({"nvshare.com/quantum": "30s"}), {"quantum_ms": 30_000}, id="a turn"),
+        pytest.param(pod({"nvshare.com/weight": "400"}), {"weight": 400}, id="a weight"),
+        pytest.param(pod({"nvshare.com/weight": "heavy"}), {}, id="a value that came past the webhook"),
+        pytest.param(pod({"nvshare.com/allocation": "plain"}), {"allocation": AllocationKind.PLAIN}, id="plain memory"),
+        pytest.param(pod(priority=1000), {"priority": 1000}, id="the priority class"),
+    ],
+)
+def test_what_the_api_says_of_a_container(raw, expected):
+    known = facts(OWNER, summarise(raw))
+
+    assert known == PodFacts(uid="u", namespace="team", pod="train", container="main", **expected)
+
+
+def test_without_a_pod_its_name_is_known_all_the_same():
+    assert facts(OWNER, None) == PodFacts(namespace="team", pod="train", container="main")
+
+
+def test_the_answer_names_only_what_is_known():
+    assert as_line("k", facts(OWNER, None)) == Line(
+        "pod", {"key": "k", "namespace": "team", "pod": "train", "container": "main"}
+    )
+
+
+class FakeKubelet(grpc.GenericRpcHandler):
+    """pod-resources over a real socket."""
+
+    def __init__(self, path):
+        self.calls, self.pods = 0, []
+        self.server = grpc.server(futures.ThreadPoolExecutor(2))
+        self.server.add_generic_rpc_handlers((self,))
+        self.server.add_insecure_port(f"unix://{path}")
+        self.server.start()
+
+    def service(self, details):
+        if details.method != "/v1.PodResourcesLister/List":
+            return None
+        return grpc.unary_unary_rpc_method_handler(
+            self._list, response_serializer=ListPodResourcesResponse.SerializeToString
+        )
+
+    def _list(self, _request, _context):
+        self.calls += 1
+        return ListPodResourcesResponse(pod_resources=self.pods)
+
+
+@pytest.fixture
+def fake(tmp_path):
+    one = FakeKubelet(tmp_path / "kubelet.sock")
+    yield one
+    one.server.stop(None)
+
+
+def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
+    fake.pods = listing("GPU-1__0")
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    for _ in range(50):
+        assert kubelet.owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 1) == OWNER
+
+    assert fake.calls == 1
+
+
+def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake, tmp_path):
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    with futures.ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(kubelet.owner, frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20)
+        time.sleep(0.2)
+        fake.pods = listing("GPU-1__0")
+        assert asked.result() == OWNER
+
+
+def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path):
+    kubelet = Kubelet(tmp_path / "nobody.sock")
+
+    assert kubelet.owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 0.1) is None
+    assert kubelet.failures == 1
+
+
+@pytest.mark.parametrize(
+    ("amounts", "index"),
+    [([], 1.0), ([5.0], 1.0), ([1.0, 1.0], 1.0), ([1.0, 0.0], 0.5), ([4.0, 0.0, 0.0, 0.0], 0.25)],
+)
+def test_jain(amounts, index):
+    assert jain(amounts) == pytest.approx(index)
+
+
+def test_fairness_is_of_the_last_minute():
+    fairness = Fairness()
+    for now, a, b in ((0, 0, 0), (10, 100, 0), (70, 200, 100), (80, 210, 110)):
+        fairness.add(now, {("a", "g"): a, ("b", "g"): b})
+
+    assert fairness.index({"g": ["a", "b"]})["g"] == pytest.approx(1.0)
+
+
+STATUS = [
+    Line("daemon", {"containers": "1", "processes": "2", "jams": "0", "refusals": "bad-line:3", "loop": "1,2,0,0,0"}),
+    Line("gpu", {"uuid": "GPU-1", "clients": "1", "holders": "1", "waiting": "0", "busy": "0.5", "busy_ms": "1500"}),
+    Line("container", {"key": "k", "namespace": "team", "pod": 'tr"ain\\', "container": "main"}),
+    Line(
+        "place",
+        {
+            "key": "k",
+            "gpu": "GPU-1",
+            "held_us": "2500000",
+            "turns": "3",
+            "waits": "1,2,0,0,0,0,0,0",
+            "waited_us": "7",
+        },
+    ),
+]
+
+
+LABELS = 'gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"'
+
+
+def page(**rest):
+    return list(expose(Snapshot(lines=STATUS, **rest)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvshare_schedulerd_turn_loop_up 1",
+        'nvshare_schedulerd_gpu_busy_ratio{gpu="GPU-1"} 0.5',
+        'nvshare_schedulerd_gpu_held_seconds_total{gpu="GPU-1"} 1.5',
+        f"nvshare_schedulerd_held_seconds_total{{{LABELS}}} 2.5",
+        'nvshare_schedulerd_refused_lines_total{code="bad-line"} 3',
+        'nvshare_schedulerd_loop_seconds_bucket{le="+Inf"} 3',
+        f'nvshare_schedulerd_waited_seconds_bucket{{{LABELS},le="0.01"}} 3',
+        'nvshare_schedulerd_gpu_unknown_processes{gpu="GPU-1"} 2',
+        'nvshare_schedulerd_gpu_fairness{gpu="GPU-1"} 0.75',
+    ],
+)
+def test_the_page_says(line):
+    assert line in page(strangers={"GPU-1": 2}, fairness={"GPU-1": 0.75})
+
+
+def test_the_page_is_prometheus_text():
+    from prometheus_client.parser import text_string_to_metric_families
+
+    families = {one.name for one in text_string_to_metric_families("\n".join(page()) + "\n")}
+    assert {
+        "nvshare_schedulerd_held_seconds",
+        "nvshare_schedulerd_waited_seconds",
+        "nvshare_schedulerd_turns",
+    } <= families
+
+
+def test_without_a_turn_process_the_page_says_so():
+    assert "nvshare_schedulerd_turn_loop_up 0" in list(expose(Snapshot(lines=[])))
