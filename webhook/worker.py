@@ -78,9 +78,10 @@ class Connection:
         return getattr(self._connection, name)
 
 
-def settle(cfg: Any) -> None:
+def settle(cfg: Any, **changes: Any) -> None:
     """gunicorn looks up some twenty settings a request through a table: they stand as plain attributes from now on."""
-    vars(cfg).update({name: setting.get() for name, setting in cfg.settings.items() if not hasattr(type(cfg), name)})
+    found = {name: setting.get() for name, setting in cfg.settings.items() if not hasattr(type(cfg), name)}
+    vars(cfg).update({**found, **changes})
 
 
 @functools.lru_cache(maxsize=4)
@@ -114,7 +115,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
             self.notify()
             process.tls.refresh()
             if process.drain.is_up and self.cfg.keepalive:
-                vars(self.cfg)["keepalive"] = 0  # every answer from now on ends its connection
+                settle(self.cfg, keepalive=0)  # every answer from now on ends its connection
             gevent.sleep(_LOOK_SECONDS)
         for server in servers:
             server.close()
