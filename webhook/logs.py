@@ -4,6 +4,7 @@ The decision line is written by hand rather than through a record's formatting, 
 May import the standard library's logging and the room's cores.
 """
 
+import functools
 import json
 import logging
 import sys
@@ -24,8 +25,13 @@ class Format(StrEnum):
 
 
 def _stamp(seconds: float) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"
+    whole = int(seconds)
+    return f"{_stamp_of(whole)}.{int((seconds - whole) * 1000):03d}Z"
+
+
+@functools.lru_cache(maxsize=4)
+def _stamp_of(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 class _JsonFormatter(logging.Formatter):

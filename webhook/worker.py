@@ -4,20 +4,25 @@ Owns: the handshake's deadline, what happens between SIGTERM and the end, and th
 metrics).  Everything else is gunicorn's.  May import gunicorn, gevent, and the room's server parts.
 """
 
+import functools
 import socket as plain_socket
 import ssl
 import time
 from contextlib import AbstractContextManager, nullcontext
+from email.utils import formatdate
 from functools import partial
 from typing import Any
 
 import gevent
+import gunicorn.util
 from gevent import socket
 from gevent.pool import Pool
 from gevent.server import StreamServer
 from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
+_GRACE_SECONDS = 1.0
+"""What was accepted last has so long to shake hands and ask."""
 _LOOK_SECONDS = 0.25
 """How often the worker looks at its certificate's files and at the drain flag."""
 
@@ -73,6 +78,25 @@ class Connection:
         return getattr(self._connection, name)
 
 
+def settle(cfg: Any, **changes: Any) -> None:
+    """gunicorn looks up some twenty settings a request through a table: they stand as plain attributes from now on."""
+    found = {name: setting.get() for name, setting in cfg.settings.items() if not hasattr(type(cfg), name)}
+    vars(cfg).update({**found, **changes})
+
+
+@functools.lru_cache(maxsize=4)
+def _date_of(second: int) -> str:
+    return formatdate(second, usegmt=True)
+
+
+def http_date(timestamp: float | None = None) -> str:
+    """The `Date` header's text, made once a second instead of once an answer."""
+    return _date_of(int(time.time() if timestamp is None else timestamp))
+
+
+gunicorn.util.http_date = http_date
+
+
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
     """Serves one listener until told to stop."""
 
@@ -85,12 +109,13 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
     def run(self) -> None:
         process = self.app.process
         service = process.start_worker()
+        settle(self.cfg)
         servers = [self._serve(listener, process.tls.context) for listener in self.sockets]
         while self.alive:
             self.notify()
             process.tls.refresh()
             if process.drain.is_up and self.cfg.keepalive:
-                self.cfg.set("keepalive", 0)  # every answer from now on ends its connection
+                settle(self.cfg, keepalive=0)  # every answer from now on ends its connection
             gevent.sleep(_LOOK_SECONDS)
         for server in servers:
             server.close()
@@ -109,7 +134,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
 
     def _finish(self, service: Any, *, until: float) -> None:
         """Reviews in flight are answered; idle connections are nobody's loss."""
-        gevent.sleep(_LOOK_SECONDS)
+        gevent.sleep(_GRACE_SECONDS)
         while service.in_flight and time.monotonic() < until:
             self.notify()
             gevent.sleep(0.05)

@@ -48,6 +48,7 @@ def _request(**changes: Any) -> bytes:
     return json.dumps(review).encode()
 
 
+pytestmark = pytest.mark.slow
 _UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 

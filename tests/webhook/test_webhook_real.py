@@ -209,7 +209,7 @@ def _swap(folder: Path, source: Path) -> None:
 def test_one_of_two_replicas_goes_and_nobody_notices(plane: ControlPlane, pair: Pair) -> None:
     about = ("--kubeconfig", str(plane.kubeconfig))
     with (
-        serving(pair.cert, pair.key, *about, "--drain-seconds", "2") as going,
+        serving(pair.cert, pair.key, *about, "--drain-seconds", "5") as going,
         serving(pair.cert, pair.key, *about, "--drain-seconds", "0") as staying,
         balanced(going.port, staying.port) as front,
     ):

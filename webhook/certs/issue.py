@@ -4,6 +4,7 @@ Every CA has a subject of its own, so that two that are trusted at once are neve
 May import `cryptography`; no files, no clock: the time is an argument.
 """
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -53,7 +54,7 @@ def new_leaf(authority: Pair, server_names: Sequence[str], *, now: datetime, day
         .public_key(key.public_key())
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(min(now + timedelta(days=days), issuer.not_valid_after_utc))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in server_names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_host(name) for name in server_names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -65,6 +66,13 @@ def new_leaf(authority: Pair, server_names: Sequence[str], *, now: datetime, day
 
 def _builder(subject: x509.Name, issuer: x509.Name, serial: int) -> x509.CertificateBuilder:
     return x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).serial_number(serial)
+
+
+def _host(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _name(common: str) -> x509.Name:

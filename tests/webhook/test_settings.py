@@ -1,0 +1,53 @@
+"""Settings: a flag beats the environment, which beats the file; what cannot be is said in a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.errors import StartError
+from webhook.settings import OPTIONS, describe, read_file, read_settings
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "file", "port"),
+    [
+        ({}, {}, {}, 8443),
+        ({}, {}, {"port": 1}, 1),
+        ({}, {"NVSHARE_WEBHOOK_PORT": "2"}, {"port": 1}, 2),
+        ({"port": "3"}, {"NVSHARE_WEBHOOK_PORT": "2"}, {"port": 1}, 3),
+    ],
+    ids=["the default", "the file", "the environment beats it", "a flag beats both"],
+)
+def test_where_a_setting_comes_from(
+    flags: dict[str, str | None], environ: dict[str, str], file: dict[str, object], port: int
+) -> None:
+    assert read_settings(flags, environ, file).port == port
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "file", "says"),
+    [
+        ({"port": "x"}, {}, {}, "--port cannot be 'x'"),
+        ({}, {"NVSHARE_WEBHOOK_IDLE_SECONDS": "5"}, {}, "NVSHARE_WEBHOOK_IDLE_SECONDS cannot be '5'"),
+        ({}, {}, {"prot": 1}, "'prot', which is no setting"),
+        ({}, {}, {"log_format": "xml"}, "log_format in the settings file cannot be 'xml'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be(
+    flags: dict[str, str | None], environ: dict[str, str], file: dict[str, object], says: str
+) -> None:
+    with pytest.raises(StartError, match=says.replace("'", ".")):
+        read_settings(flags, environ, file)
+
+
+def test_every_setting_is_printed() -> None:
+    shown = list(describe(read_settings({}, {}, {})))
+    assert [line.partition("=")[0] for line in shown] == [option.name for option in OPTIONS]
+
+
+@pytest.mark.parametrize("content", ["- 1", "a: ["], ids=["a list", "no YAML"])
+def test_a_file_that_is_no_mapping(tmp_path: Path, content: str) -> None:
+    (tmp_path / "s.yaml").write_text(content)
+    with pytest.raises(StartError, match=r"s\.yaml"):
+        read_file(str(tmp_path / "s.yaml"))
