@@ -77,9 +77,9 @@ class Desk:
         """Who has not said hello, and since when; in the order they came."""
         self._handlers: dict[type, Callable[..., None]] = {
             messages.Want: self._want,
-            messages.Done: self._done,
-            messages.Using: self._using,
-            messages.Reserve: self._reserve,
+            messages.Done: turns.done,
+            messages.Using: turns.using,
+            messages.Reserve: turns.reserve,
         }
 
     def take_orders(self) -> Sequence[DeskOrder]:
@@ -251,15 +251,6 @@ class Desk:
 
     def _want(self, client: int, message: messages.Want, now: Seconds) -> None:
         self.turns.want(client, message.gpus, now)
-
-    def _done(self, client: int, message: messages.Done, now: Seconds) -> None:
-        self.turns.done(client, message, now)
-
-    def _using(self, client: int, message: messages.Using, now: Seconds) -> None:
-        self.turns.using(client, message, now)
-
-    def _reserve(self, client: int, message: messages.Reserve, now: Seconds) -> None:
-        self.turns.reserve(client, message, now)
 
 
 def believed(hello: messages.Hello) -> Container:

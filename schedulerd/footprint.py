@@ -11,6 +11,8 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 Seconds = float
@@ -43,6 +45,8 @@ class Place:
     """Where a GPU stands in the file, and who has it now."""
 
     at: int
+    count: int
+    """The word that says how many holders follow."""
     holders: dict[str, int] = field(default_factory=dict)
 
 
@@ -59,6 +63,7 @@ class Footprint:
             self._map = mmap.mmap(descriptor, _SIZE)
         finally:
             os.close(descriptor)
+        self._words = memoryview(self._map).cast("I")
         for uuid in self.before:
             self._place(uuid)
         # Last, so that a daemon that dies up to here leaves the old footprint readable.
@@ -76,25 +81,30 @@ class Footprint:
     def mark(self, uuid: str, container: str, processes: int) -> None:
         """A container has a GPU from now on, with so many processes; 0: it has it no more."""
         place = self._places.get(uuid) or self._place(uuid)
+        holders = place.holders
         if processes:
-            place.holders[container] = processes
+            holders[container] = processes
         else:
-            place.holders.pop(container, None)
-        # The count goes last when it grows and first when it falls: a reader never counts what is not written.
-        number = len(place.holders)
-        if not processes:
-            struct.pack_into("=I", self._map, place.at + _COUNT_AT, number)
-        for index, (name, riding) in enumerate(place.holders.items()):
-            if index < _HOLDERS:
-                _HOLDER.pack_into(self._map, place.at + _GPU.size + index * _HOLDER.size, _short(name), riding)
-        struct.pack_into("=I", self._map, place.at + _COUNT_AT, number)
+            holders.pop(container, None)
+            self._words[place.count] = len(holders)  # first, so that nobody is counted whose name is written over
+        at = place.at + _GPU.size
+        for name in islice(holders, _HOLDERS):
+            self._map[at : at + _HOLDER.size] = _holder(name, holders[name])
+            at += _HOLDER.size
+        if processes:
+            self._words[place.count] = len(holders)
 
     def _place(self, uuid: str) -> Place:
         at = _FIRST + min(len(self._places), _GPUS - 1) * _GPU_SIZE
-        place = self._places[uuid] = Place(at)
+        place = self._places[uuid] = Place(at, (at + _COUNT_AT) // 4)
         until, _ = self.left_behind(uuid)
         _GPU.pack_into(self._map, at, uuid.encode()[:64], max(0.0, until), 0)
         return place
+
+
+@lru_cache(maxsize=4096)
+def _holder(container: str, processes: int) -> bytes:
+    return _HOLDER.pack(_short(container), processes)
 
 
 def _short(container: str) -> bytes:

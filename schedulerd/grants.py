@@ -310,7 +310,9 @@ class Grants:
         self.orders.append(Tell(tuple(turn.tenant.processes), Wanted(turn.name, self._keep_ms(turn))))
 
     def _keep_ms(self, turn: Turn) -> int:
-        keep = max([memory.keep(self.rules, gpu, turn.tenant) for gpu in turn.gpus])
+        keep = 0.0
+        for gpu in turn.gpus:
+            keep = max(keep, memory.keep(self.rules, gpu, turn.tenant))
         return max(1, round(keep * 1000))
 
     def ask(self, turn: Turn, now: Seconds, *, reason: str = "overdue") -> None:

@@ -73,7 +73,9 @@ class Loop:
         now = self.clock()
         due = now + _LONGEST_SLEEP
         for when, _ in self._alarms:
-            due = min(due, when())
+            upcoming = when()
+            if upcoming < due:
+                due = upcoming
         events = self._epoll.poll(max(0.0, min(due - now, _LONGEST_SLEEP)))
         began = self.clock()
         for descriptor, mask in events:

@@ -57,7 +57,10 @@ def quantum(rules: Rules, wish: Wish) -> Seconds:
     fixed = wish.tenant.facts.quantum
     if fixed is not None:
         return fixed
-    return max([_quantum_on(rules, gpu, wish.tenant) for gpu in wish.gpus])
+    longest = 0.0
+    for gpu in wish.gpus:
+        longest = max(longest, _quantum_on(rules, gpu, wish.tenant))
+    return longest
 
 
 def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
