@@ -220,7 +220,7 @@ def _environment(machine: Machine) -> Iterator[None]:
 
 
 SCALE = 20
-    """Seconds of two calibrated jobs: one after the other, by what one takes alone; and at once."""
+"""Seconds of two calibrated jobs: one after the other, by what one takes alone; and at once."""
 
 
 def measure_pair(gigabytes: float, share: float, solo: float, *flags: str, hooked: bool = True) -> tuple[float, float]:
