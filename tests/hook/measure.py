@@ -220,7 +220,7 @@ def _environment(machine: Machine) -> Iterator[None]:
 
 
 SCALE = 20
-"""Seconds of two calibrated jobs: one after the other, by what one takes alone; and at once."""
+"""What every time of the calibrated workloads is divided by; each job is a third of its length besides."""
 
 
 def measure_pair(gigabytes: float, share: float, solo: float, *flags: str, hooked: bool = True) -> tuple[float, float]:
