@@ -21,6 +21,8 @@ from deviceplugin.service import Parts
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
+_WAITING_LOOK_SECONDS = 0.005
+"""While no kubelet knows us: one that comes back after a reboot fails pods that it admits before we are registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Living:
         now = self._clock()
         cause = lives.cause_to_renew(self._life, self._look(), now=now)
         if cause is None:
-            return _LOOK_SECONDS
+            return _LOOK_SECONDS if self._life.registered_with is not None else _WAITING_LOOK_SECONDS
         if self._life.registered_with is not None:
             self._tell(Lost(cause.value))
             self._life = lives.lose(self._life, cause, now=now)

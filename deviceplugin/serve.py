@@ -20,6 +20,7 @@ from deviceplugin.cluster import Cluster, KubernetesCluster
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.happenings import Allocated, CallRefused, Happening, event_of, write_log
 from deviceplugin.injection import Injection
+from deviceplugin.lifetime import Books
 from deviceplugin.living import KubeletSide, Living
 from deviceplugin.load import LoadMemory, keep_load, policy_now
 from deviceplugin.metrics import Counts, NodeCollector, serve_metrics
@@ -72,6 +73,7 @@ class Plugin:
         """Prepares the node, then lives with the kubelet."""
         self.files.prepare()
         self._scan_first(stop)
+        self.steward.repair(Books())  # from the folders alone: after a reboot containers may start before the first look
         self.steward.look_for_others()
         with self._metrics(), self._in_threads(stop):
             Living(self._kubelet_side(), self._parts(), self.tell).run(stop)

@@ -327,9 +327,15 @@ static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
     segment->opened_ns = now;
 }
 
+bool flight_is_stuck(int gpu) {
+    flight_lock();
+    bool is_stuck = flights[gpu].count && remaining_ns(&flights[gpu], now_ns()) == UNKNOWN_NS;
+    flight_unlock();
+    return is_stuck;
+}
+
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured) {
     struct flight *flight = &flights[segment->gpu];
-    (void)slot;
     flight_lock();
     mark(segment, true);
     for (uint64_t began = now_ns();;) {
@@ -344,7 +350,7 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
         useconds_t pause = pause_us(flight, now);
         flight_unlock();
         usleep(pause);
-        if (!gate_is_open(segment->gpu))
+        if (!gate_is_open(segment->gpu) && !atomic_load_explicit(&slot->in, memory_order_relaxed))
             return false;
         flight_lock();
     }

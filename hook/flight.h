@@ -17,6 +17,8 @@ struct segment *segment_for(struct slot *slot, CUstream stream);
 /* With the gate closed and the slots clear: an event behind everything launched; then whether all of it has ended. */
 void flight_flush(int gpu);
 bool flight_is_empty(int gpu);
+/* Something has been running for longer than it should: it may be waiting for a partner. */
+bool flight_is_stuck(int gpu);
 
 /* Changes whenever anything is launched on the GPU. */
 uint64_t flight_activity(int gpu);

@@ -23,6 +23,12 @@ static unsigned kind_count;
 static pthread_mutex_t kinds_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_flag told_foreign = ATOMIC_FLAG_INIT;
 
+void gate_lock(void) { pthread_mutex_lock(&kinds_lock); }
+
+void gate_unlock(void) { pthread_mutex_unlock(&kinds_lock); }
+
+void gate_after_fork(void) { pthread_mutex_init(&kinds_lock, NULL); }
+
 /* Beyond the table's limit a shape shares what is learned of its function. */
 static struct measured *look_up_kind(const struct key *key) {
     struct key plain = {{key->words[0]}};
@@ -98,6 +104,13 @@ struct segment *segment_for(struct slot *slot, CUstream stream) {
     return segment;
 }
 
+/* Let through a shut gate for a partner's sake, the slot taken: room in flight, and no more looking at the gate. */
+static struct slot *pass_alone(struct slot *slot, struct segment *segment, struct measured *measured) {
+    while (!segment_take(segment, measured))
+        flight_admit(slot, segment, measured);
+    return slot;
+}
+
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key) {
     struct slot *slot = slot_of_this_thread();
     if (!slot || atomic_load_explicit(&slot->in, memory_order_relaxed))
@@ -110,7 +123,8 @@ struct slot *gate_enter_slowly(CUstream stream, const struct key *key) {
         if (!measured)
             return NULL;
         slot->current = segment;
-        turns_wait(segment->gpu);
+        if (!turns_wait(segment->gpu, slot))
+            return pass_alone(slot, segment, measured);
         if (gate_try(slot, segment, measured))
             return slot;
         if (flight_admit(slot, segment, measured) && gate_try(slot, segment, measured))

@@ -81,6 +81,10 @@ struct slot {
 extern __thread struct slot *own_slot;
 extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: what slots cached is void */
 
+void gate_lock(void); /* what is learned, around a fork */
+void gate_unlock(void);
+void gate_after_fork(void);
+
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key);
 
 INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {

@@ -7,6 +7,7 @@
 
 #include "devices.h"
 #include "flight.h"
+#include "gate.h"
 #include "listener.h"
 #include "log.h"
 #include "memory.h"
@@ -20,14 +21,19 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 static void before_fork(void) {
     turns_lock();
     flight_lock();
+    memory_lock();
+    gate_lock();
 }
 
 static void after_in_parent(void) {
+    gate_unlock();
+    memory_unlock();
     flight_unlock();
     turns_unlock();
 }
 
 static void after_in_child(void) {
+    gate_after_fork();
     turns_after_fork();
     listener_after_fork();
     flight_forget_all();

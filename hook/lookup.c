@@ -52,7 +52,6 @@ struct library {
     atomic_bool filled;
 };
 static struct library cuda = {.names = cuda_names}, nvml = {.names = nvml_names};
-atomic_bool driver_is_filled;
 static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
 
 static struct library *library_of(const char *symbol) { return symbol[0] == 'n' ? &nvml : &cuda; }
@@ -67,18 +66,20 @@ static void *open_library(struct library *library, int flags) {
 
 static void **place_of(const struct entry *entry) { return (void **)((char *)&driver + entry->real); }
 
+static void set_place(const struct entry *entry, void *function) {
+    __atomic_store_n(place_of(entry), function, __ATOMIC_RELEASE);
+}
+
 static void fill(struct library *library) {
     pthread_mutex_lock(&filling);
     void *handle = atomic_load(&library->filled) ? NULL : open_library(library, 0);
     for (unsigned i = 0; handle && i < entry_count; i++) {
         const struct entry *entry = &entries[i];
         if (library_of(entry->symbol) == library && !*place_of(entry))
-            *place_of(entry) = libc_dlsym()(handle, entry->symbol);
+            set_place(entry, libc_dlsym()(handle, entry->symbol));
     }
-    if (handle) {
+    if (handle)
         atomic_store(&library->filled, true);
-        atomic_store(&driver_is_filled, atomic_load(&cuda.filled));
-    }
     pthread_mutex_unlock(&filling);
 }
 
@@ -179,7 +180,7 @@ static void swap_answer(const char *symbol, void **answer, int version, cuuint64
     if (!entry || !answer || !*answer)
         return;
     if (!*place_of(entry))
-        *place_of(entry) = *answer;
+        set_place(entry, *answer);
     if (version > NEWEST_VERSION && *answer != *place_of(entry)) {
         atomic_fetch_add(&unknown_versions, 1); /* a newer form, perhaps of other parameters: not ours to wrap */
         return;

@@ -2,7 +2,6 @@
 #ifndef NVSHARE_LOOKUP_H
 #define NVSHARE_LOOKUP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,10 +17,8 @@ void *libc_function(const char *name);
 
 /* Loads the driver once, if it is there; true when the function at this place of struct driver is known. */
 bool driver_has(size_t place);
-extern atomic_bool driver_is_filled; /* struct driver is written before, and read after */
 #define DRIVER_HAS(name)                                                                                                \
-    ((LIKELY(atomic_load_explicit(&driver_is_filled, memory_order_acquire)) && LIKELY(driver.name != NULL)) ||          \
-     driver_has(offsetof(struct driver, name)))
+    (LIKELY(__atomic_load_n(&driver.name, __ATOMIC_ACQUIRE) != NULL) || driver_has(offsetof(struct driver, name)))
 
 /* How many functions were asked for in a version newer than our table, and passed through. */
 unsigned lookups_unknown(void);

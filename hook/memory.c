@@ -45,6 +45,10 @@ static struct {
     struct own own[MOST_GPUS];
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .cap = UINT64_MAX};
 
+void memory_lock(void) { pthread_mutex_lock(&self.lock); }
+
+void memory_unlock(void) { pthread_mutex_unlock(&self.lock); }
+
 /* ------------------------------------------------------------------------------------------------ the ledger */
 
 static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
@@ -55,7 +59,8 @@ static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
 static void publish(int gpu) {
     for (int field = 0; self.ledger && field < FIELDS; field++)
         atomic_store_explicit(field_at(self.slot, gpu, field), self.own[gpu].fields[field], memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: two cannot both overlook */
+    if (self.cap != UINT64_MAX)
+        atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
 }
 
 /* The slots that were ever given out, told by the daemon in the header; 0: not told. */
@@ -75,14 +80,33 @@ static uint64_t sum_of(int gpu, enum field first, enum field second) {
     return sum;
 }
 
+static _Atomic uint64_t *line_of(unsigned slot) {
+    return (_Atomic uint64_t *)(void *)(self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count));
+}
+
 static unsigned processes(void) {
     unsigned count = 0;
     for (unsigned slot = 0; self.ledger && slot < slots_in_use(); slot++) {
-        uint64_t owner;
-        memcpy(&owner, self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count), sizeof owner);
-        count += owner != 0;
+        count += atomic_load(line_of(slot)) != 0;
     }
     return count ? count : 1;
+}
+
+void memory_show_drain(uint64_t word) {
+    pthread_mutex_lock(&self.lock);
+    if (self.ledger)
+        atomic_store(line_of(self.slot) + 1, word);
+    pthread_mutex_unlock(&self.lock);
+}
+
+unsigned memory_drains(uint64_t *words, unsigned most) {
+    unsigned count = 0;
+    pthread_mutex_lock(&self.lock);
+    for (unsigned slot = 0; self.ledger && slot < slots_in_use() && count < most; slot++)
+        if (slot != self.slot && atomic_load(line_of(slot)))
+            words[count++] = atomic_load(line_of(slot) + 1);
+    pthread_mutex_unlock(&self.lock);
+    return count;
 }
 
 void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain) {
@@ -113,11 +137,17 @@ static void add(int gpu, enum memory_kind kind, uint64_t bytes) {
     struct own *own = &self.own[gpu];
     own->fields[kind] += bytes;
     own->fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
-    uint64_t both = own->fields[LEDGER_PAGEABLE] + own->fields[LEDGER_UNPAGEABLE];
-    if (both > own->fields[LEDGER_PEAK])
-        own->fields[LEDGER_PEAK] = both;
+    publish(gpu);
+}
+
+/* Of what was admitted: a claim that is taken back was never held. */
+static void raise_peak(int gpu) {
+    uint64_t *fields = self.own[gpu].fields, both = fields[LEDGER_PAGEABLE] + fields[LEDGER_UNPAGEABLE];
     if (both > self.peak)
         self.peak = both;
+    if (both <= fields[LEDGER_PEAK])
+        return;
+    fields[LEDGER_PEAK] = both;
     publish(gpu);
 }
 
@@ -175,6 +205,8 @@ CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
     bool is_told = !is_refused && must_tell(gpu);
     if (is_refused)
         subtract(gpu, kind, bytes);
+    else
+        raise_peak(gpu);
     pthread_mutex_unlock(&self.lock);
     if (is_told)
         turns_tell_use(gpu);

@@ -39,6 +39,8 @@ struct memory_use {
 
 /* From the welcome; `ledger` is the mapped file or NULL. */
 void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain);
+void memory_lock(void);
+void memory_unlock(void);
 void memory_after_fork(void);
 /* A context on the GPU costs what no call tells. */
 void memory_touch(int gpu);
@@ -53,6 +55,10 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
 void memory_refer(uint64_t handle, int change);
 void memory_end_graph(CUgraph graph);
 void memory_end_contexts(void); /* forgets what belonged to contexts that are gone */
+
+/* A word of the own slot that the container's other processes read: how far a drain is (together.c). */
+void memory_show_drain(uint64_t word);
+unsigned memory_drains(uint64_t *words, unsigned most); /* the others' words; returns how many there are */
 
 bool memory_is_managed(int gpu);
 uint64_t memory_cap(void);             /* UINT64_MAX: none */

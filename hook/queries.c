@@ -114,8 +114,8 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchP
     CUcontext context;
     for (unsigned int i = 0; launchParamsList && i < numDevices && turns_ready(); i++) {
         int gpu = locate(launchParamsList[i].hStream, &context);
-        if (gpu >= 0)
-            turns_wait(gpu);
+        if (gpu >= 0 && slot_of_this_thread() && !turns_wait(gpu, own_slot))
+            gate_leave(own_slot);
     }
     const struct key key = plain_key((uintptr_t)(launchParamsList ? launchParamsList->function : NULL), numDevices);
     struct slot *slot = gate_enter(launchParamsList && numDevices ? launchParamsList->hStream : NULL, &key);

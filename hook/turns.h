@@ -12,7 +12,10 @@
 bool turns_ready(void);               /* waits for the first welcome; false: this process goes on unscheduled */
 bool turns_ready_within(unsigned milliseconds);
 void turns_tell_use(int gpu);         /* what is allocated there has changed by a step */
-bool turns_wait(int gpu);             /* waits until the gate is open; false never happens but in a forked child */
+struct slot;
+/* Waits until the gate is open.  False: it is shut, but this one launch is let through for a partner's sake; the slot is
+ * taken already. */
+bool turns_wait(int gpu, struct slot *slot);
 void turns_flush(int gpu);            /* an event behind everything launched there; the gate is shut for a moment */
 bool turns_reserve(int gpu, uint64_t bytes); /* may the container grow to that?  Waits for the answer */
 

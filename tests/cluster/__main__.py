@@ -7,6 +7,7 @@ but `fixtures`.
 import argparse
 import sys
 import time
+from pathlib import Path
 
 from tests.cluster import image, leftovers, runs
 from tests.cluster.containerd import import_image
@@ -52,7 +53,8 @@ def _tell_what_to_try(made: Cluster, *, with_image: bool) -> None:
     plane = made.plane
     print(f"""
   export KUBECONFIG={plane.kubeconfig}
-  kubectl get nodes -o wide            # kubectl {plane.kubectl_command()[0]}
+  export PATH={Path(plane.kubectl_command()[0]).parent}:$PATH
+  kubectl get nodes -o wide
   kubectl run hello --image=nvshare.local/busybox:1 --image-pull-policy=Never --restart=Never -- echo hello
   kubectl logs hello
 """)

@@ -29,6 +29,7 @@ from tests.cluster.runs import Run
 ADMIN = "guard-admin"
 _READY_SECONDS = 120.0
 _KUBECTL_SECONDS = 200.0
+_CHANCES = 3
 
 
 def quiet(_: str) -> None:
@@ -59,7 +60,9 @@ class Options:
 class ControlPlane:
     """A running API server and how to talk to it."""
 
-    def __init__(self, run: Run, options: Options, *, addresses: Addresses | None = None, say: Say = quiet) -> None:
+    def __init__(
+        self, run: Run, options: Options, *, addresses: Addresses | None = None, stays: bool = False, say: Say = quiet
+    ) -> None:
         self.run = run
         self.options = options
         self.addresses = addresses or Addresses()
@@ -67,9 +70,10 @@ class ControlPlane:
         self.address = addresses.machine if addresses else "127.0.0.1"
         self.authority = Authority(run.folder / "pki")
         self.processes: dict[str, Process] = {}
+        self._stays = stays
         self._say = say
         self._programs = control_plane_programs(say=say)
-        self._port, self._etcd_port, self._etcd_peer_port, *self._other_ports = free_ports(5, self.address)
+        self._choose_ports()
 
     # ------------------------------------------------------------------------------------------ talking to it
     @property
@@ -151,15 +155,30 @@ class ControlPlane:
     # ------------------------------------------------------------------------------------------ running it
     def start(self) -> None:
         self._say(f"starting etcd and kube-apiserver {pins.KUBERNETES} at {self.url}")
-        etcd, server = self._add("etcd", self._etcd()), self._add("kube-apiserver", self._api_server())
-        etcd.start()
-        server.start()  # it waits for etcd by itself
-        wait_until(self.is_ready, what="the API server answers readyz", seconds=_READY_SECONDS, needs=(etcd, server))
+        for chance in range(_CHANCES, 0, -1):
+            try:
+                self._start_serving()
+                break
+            except BrokenError as error:
+                if chance == 1 or "address already in use" not in error.cause:
+                    raise
+                self.kill()  # somebody was faster at one of our ports
+                self._choose_ports()
         # KUBEBUILDER_ASSETS has neither of these: they are always ours
         if self.options.controllers:
             self._add("kube-controller-manager", self._controller_manager(), folder=self._own_programs()).start()
         if self.options.scheduler:
             self._add("kube-scheduler", self._scheduler(), folder=self._own_programs()).start()
+
+    def _choose_ports(self) -> None:
+        (self._port,) = free_ports(1, self.address)
+        self._etcd_port, self._etcd_peer_port = free_ports(2)
+
+    def _start_serving(self) -> None:
+        etcd, server = self._add("etcd", self._etcd()), self._add("kube-apiserver", self._api_server())
+        etcd.start()
+        server.start()  # it waits for etcd by itself
+        wait_until(self.is_ready, what="the API server answers readyz", seconds=_READY_SECONDS, needs=(etcd, server))
 
     def is_ready(self) -> bool:
         try:
@@ -184,7 +203,10 @@ class ControlPlane:
 
     def _add(self, name: str, arguments: Sequence[str], *, folder: Path | None = None) -> Process:
         command = [str((folder or self._programs) / name), *arguments]
-        process = Process(name=name, command=command, logs=self.run.logs, environment={MARK: self.run.name})
+        mark = {MARK: self.run.name}
+        process = Process(
+            name=name, command=command, logs=self.run.logs, environment=mark, dies_with_us=not self._stays
+        )
         self.processes[name] = process
         return process
 
@@ -252,8 +274,7 @@ class ControlPlane:
         accounts = self.authority.vouch_for("service-accounts")
         return [
             f"--kubeconfig={self.kubeconfig_for('system:kube-controller-manager', groups=('system:masters',))}",
-            f"--secure-port={self._other_ports[0]}",
-            "--bind-address=127.0.0.1",
+            "--secure-port=0",
             "--leader-elect=false",
             f"--root-ca-file={self.authority.certificate}",
             f"--service-account-private-key-file={accounts.key}",
@@ -273,7 +294,7 @@ class ControlPlane:
         }
         path = self.run.folder / "scheduler.yaml"
         path.write_text(yaml.safe_dump(configuration))
-        return [f"--config={path}", f"--secure-port={self._other_ports[1]}", "--bind-address=127.0.0.1"]
+        return [f"--config={path}", "--secure-port=0"]
 
 
 _AUDIT_POLICY = {

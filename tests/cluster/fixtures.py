@@ -6,7 +6,9 @@ CI=true that is a failure; what fails brings its logs and events with it.  May i
 
 import os
 import secrets
+import signal
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
@@ -80,6 +82,16 @@ def _plane_of(request: pytest.FixtureRequest) -> ControlPlane:
 
 
 # ---------------------------------------------------------------------------------------------- hooks
+def pytest_configure() -> None:
+    """Let SIGTERM end a session as Ctrl-C does, so that what the fixtures began is taken away."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end_session)
+
+
+def _end_session(number: int, _: object) -> None:
+    pytest.exit("ended by SIGTERM", returncode=128 + number)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever uses these fixtures is marked, so that `make check` can leave it out."""
     for item in items:

@@ -122,7 +122,7 @@ def start_cluster(run: Run, shape: Shape, *, say: Say = quiet) -> Cluster:
     """Begin everything at once, then wait: the kubelet waits for the API server by itself."""
     addresses = network.lay_bridge(run)
     options = replace(shape.options, controllers=True, scheduler=True)
-    plane = ControlPlane(run, options, addresses=addresses, say=say)
+    plane = ControlPlane(run, options, addresses=addresses, stays=shape.stays, say=say)
     plane.start()
     nodes = [Node(plane, shape, number, say=say) for number in range(shape.nodes)]
     for node in nodes:

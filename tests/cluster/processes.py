@@ -6,9 +6,11 @@ behind can be told from everything else on the machine, whoever its parent has b
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +31,8 @@ class Process:
     command: Sequence[str]
     logs: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    dies_with_us: bool = False
+    """Killed by the kernel when this process dies, however it dies."""
     _running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -50,13 +54,19 @@ class Process:
         with self.log.open("ab") as log:
             # a session of its own: Ctrl-C reaches us, and we end the programs in their order
             self._running = subprocess.Popen(
-                self.command,
+                [*self._leash(), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.environment},
                 start_new_session=True,
             )
+
+    def _leash(self) -> list[str]:
+        # the kernel takes the death of the thread that started it for the parent's: only the main one lives as long
+        is_main = threading.current_thread() is threading.main_thread()
+        can = self.dies_with_us and is_main and shutil.which("setpriv")
+        return ["setpriv", "--pdeathsig", "KILL", "--"] if can else []
 
     def stop(self, *, grace_seconds: float = 10.0) -> None:
         """Ask it to end, then end it."""

@@ -1,10 +1,14 @@
 """The control plane: a real API server without root, several side by side, with what a test asks of it."""
 
+import socket
+
 import kubernetes.client
 import pytest
 
+from tests.cluster import control_plane as control_plane_module
 from tests.cluster import pins
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from tests.cluster.processes import free_ports
 
 POD = {
     "apiVersion": "v1",
@@ -52,6 +56,19 @@ def test_two_run_side_by_side_with_their_own_options(api_server: ControlPlane) -
         assert other.url != api_server.url
     assert not other.run.folder.exists()
     assert not other.is_ready()
+
+
+@pytest.mark.slow
+def test_a_port_that_somebody_takes_meanwhile_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        offers = iter([[20001], [taken.getsockname()[1], 20002]])
+        monkeypatch.setattr(
+            control_plane_module, "free_ports", lambda *wanted: next(offers, None) or free_ports(*wanted)
+        )
+        with control_plane() as plane:
+            assert plane.is_ready()
 
 
 @pytest.mark.slow

@@ -1,11 +1,15 @@
 """The fixtures themselves: skips that are loud, failures that explain themselves."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cluster.processes import marked_pids, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 USES = "def test_a(api_server): pass\ndef test_b(api_server): pass\ndef test_plain(): pass\n"
@@ -55,6 +59,31 @@ def test_who_uses_the_fixtures_can_be_left_out_by_mark(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = cluster: c\n  node: n\naddopts = -m 'not cluster'\n")
 
     assert "1 passed, 2 deselected" in pytest_run(tmp_path, USES, KUBEBUILDER_ASSETS="/nowhere")
+
+
+HANGS = """
+import time
+def test_a(api_server):
+    print(api_server.run.name, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_a_killed_session_takes_its_api_server_along(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "test_it.py").write_text(HANGS)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.cluster.fixtures", "-s", "-q", str(tmp_path)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as session:
+        assert session.stdout is not None
+        run = next(line.strip() for line in session.stdout if re.fullmatch("[0-9a-f]{6}\n", line))
+        assert len(set(marked_pids(run))) == 2
+        session.send_signal(number)
+        session.wait(60)
+
+    wait_until(lambda: not set(marked_pids(run)), what="its etcd and API server have ended", seconds=60)
 
 
 @pytest.mark.cluster

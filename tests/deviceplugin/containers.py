@@ -3,6 +3,7 @@
 Each raises where the behaviour is not what it should be, and returns its figures.  May import `on_node`.
 """
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tests.deviceplugin.on_node import (
     vgpu_pod,
 )
 
+WAITING = "metrics on port"
+"""What the plugin says when all of it is up."""
 SHOW_MAPS = "cat /proc/self/maps; sleep 100000"
 RESTRICTED = {
     "runAsNonRoot": True,
@@ -117,10 +120,11 @@ def restarts(plugin: NodePlugin, pods: Pods) -> str:
     return "2 GPUs kept"
 
 
-def reboot(plugin: NodePlugin, pods: Pods, *, plugin_last: bool) -> str:
+def reboot(plugin: NodePlugin, pods: Pods) -> str:
     """Every process of the node is gone and /var/run is empty: no allocation is lost, no pod fails.
 
-    With the plugin last, the kubelet finds it missing at first and tries the containers again a minute later.
+    The plugin waits for the kubelet here.  Pods that a kubelet admits before any plugin has registered it fails by
+    itself, whatever the plugin does (kubernetes/kubernetes issue 125579).
     """
     pods.create(
         *(vgpu_pod(f"r{number}", 1, restartPolicy="Always") for number in range(4)),
@@ -131,12 +135,10 @@ def reboot(plugin: NodePlugin, pods: Pods, *, plugin_last: bool) -> str:
     records = {key: _record(plugin, key) for key in map(key_of, before.values())}
     turn_off(plugin)
     plugin.node.containerd.start()
-    if plugin_last:
-        plugin.node.kubelet.start()
-        plugin.start()
-    else:
-        plugin.process.start()
-        plugin.node.kubelet.start()
+    begun = plugin.process.log.read_text().count(WAITING)
+    plugin.process.start()
+    wait_until(lambda: plugin.process.log.read_text().count(WAITING) > begun, what="the plugin waits", seconds=30)
+    plugin.node.kubelet.start()
     wait_until(lambda: _are_restarted(plugin, pods), what="every container was started again", seconds=180)
     assert not pods.failures(), pods.failures()
     assert {each.pod: each.device_ids for each in plugin.assignments()} == before
@@ -159,6 +161,15 @@ def turn_off(plugin: NodePlugin) -> None:
         "-c",
         "rm -rf /run/cdi /run/netns /run/nvshare-admin /run/containerd/io.* /run/containerd/s /run/containerd/*.sock*",
     )
+    remove_dead_groups(f"guard-{node.plane.run.name}-{node.name}")
+
+
+def remove_dead_groups(name: str) -> None:
+    """The control groups of pods that are no more: a kubelet that finds them looks at each for three seconds."""
+    for root in Path("/sys/fs/cgroup").glob(f"**/{name}/kubepods"):
+        for folder in sorted((path for path in root.glob("**/") if path != root), reverse=True):
+            with contextlib.suppress(OSError):  # the classes of service have no processes, and stay or go
+                folder.rmdir()
 
 
 def _record(plugin: NodePlugin, key: str) -> str:

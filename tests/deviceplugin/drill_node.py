@@ -90,7 +90,7 @@ DRILLS = [
     ),
     Drill("containers restarted keep their GPUs", on_node(containers.restarts)),
     Drill("init containers with slots", on_node(containers.init_containers)),
-    Drill("reboot, the plugin last", on_node(lambda it, pods: containers.reboot(it, pods, plugin_last=True))),
+    Drill("reboot", on_node(containers.reboot)),
     Drill("LD_PRELOAD of the pod's own, emptied, both", on_node(containers.preload)),
     Drill("the hook under Pod Security restricted", on_node(containers.preload_under_restriction, labels=RESTRICTED)),
 ]

@@ -219,13 +219,18 @@ class Pods:
     """The pods of one namespace; as a context, gone when it ends."""
 
     def __init__(self, plugin: NodePlugin, namespace: str) -> None:
-        self._core, self.namespace = plugin.core, namespace
+        self._plugin, self._core, self.namespace = plugin, plugin.core, namespace
 
     def __enter__(self) -> "Pods":
         return self
 
     def __exit__(self, *_: object) -> None:
+        """A pod that the API has forgotten may hold its slots a little longer."""
         self.delete_all()
+        wait_until(lambda: not self._hold_slots(), what="the kubelet has taken their slots back", seconds=60)
+
+    def _hold_slots(self) -> bool:
+        return any(each.namespace == self.namespace for each in self._plugin.assignments())
 
     def create(self, *pods: dict[str, Any]) -> None:
         """All of them."""

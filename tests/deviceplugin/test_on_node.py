@@ -100,4 +100,4 @@ def test_allocations_do_not_wait_for_the_scheduler(plugin: NodePlugin, pods: Pod
 
 
 def test_a_reboot_loses_no_allocation(plugin: NodePlugin, pods: Pods) -> None:
-    containers.reboot(plugin, pods, plugin_last=False)
+    containers.reboot(plugin, pods)

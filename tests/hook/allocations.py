@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contract import paths
+from tests.hook.support import wait_until
 from tests.schedulerd.client import Daemon
 
 
@@ -36,6 +37,7 @@ class Containers:
         partial.write_text(json.dumps(record))
         partial.rename(home / paths.ALLOCATION_FILE)
         (mine / paths.OWN_FOLDER).symlink_to(home)
+        wait_until((home / paths.SOCKET_NAME).exists, what="the daemon to listen in the folder")
         return mine
 
 

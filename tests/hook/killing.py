@@ -1,4 +1,6 @@
-"""kill -9 in mid-allocation: the ledger's total stays exact.  The drill's parts, which the tests run at a reduced count.
+"""kill -9 in mid-allocation: the ledger's total stays exact.
+
+The drill's parts, which the tests run at a reduced count.
 
 The real daemon, a container with a cap, processes that allocate and free as fast as they can and are killed anywhere in
 it; a member of the container that only looks reads the ledger.

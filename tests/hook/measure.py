@@ -1,9 +1,11 @@
-"""What the benches and some tests measure: drains, hand-overs, overheads, with the daemon's end of the wire or the daemon.
+"""What the benches and some tests measure: drains, hand-overs, overheads; the daemon scripted or real.
 
 Figures are of simgpu at speed 1; may import the tests' own parts only.
 """
 
+import itertools
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from tests.hook.allocations import known_containers
 from tests.hook.peer import Connection, Peer
 from tests.hook.support import Machine, compiled
 from tests.schedulerd.client import running_daemon
-from tests.simgpu.record import Record, busy_share
+from tests.simgpu.record import Interval, Record, busy_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def measure_handovers(seconds: float) -> list[float]:
             assert program.returncode == 0, said
             bursts += [(*map(float, line.split()), label) for line in out.splitlines()]
     bursts.sort()
-    pairs = zip(bursts, bursts[1:], strict=False)
+    pairs = itertools.pairwise(bursts)
     return sorted(
         (after[0] - before[1]) * 1e6 for before, after in pairs if before[2] != after[2] and after[0] > before[1]
     )
@@ -141,56 +143,64 @@ def measure_neighbour(seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """A gang of two processes and a single on each GPU: steps of the job, and shares of the GPUs' time."""
+    """Shares of the GPUs' time: the container with several GPUs, the singles, and all together."""
 
-    steps: int
     gang: float
     singles: float
     busy: float
 
 
-def measure_parallel(seconds: float, *, quantum: str = "200ms") -> Sharing:
-    """A data-parallel job of two processes in one gang container, shared with a single on each of its GPUs."""
+@contextmanager
+def _shared_by_two_singles(mode: str, quantum: str) -> Iterator[tuple[Machine, Path]]:
+    """Two GPUs, a single on each that never stops, and a container with both; its sockets folder."""
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(Path(folder), devices="2xT4-16GB")
         uuids = machine.uuids()
         with known_containers(machine.folder, f"--quantum={quantum}", "--side-by-side=never") as containers:
-            gang = containers.add("gang", *uuids, weight=100, mode="gang")
-            homes = [containers.add(f"single{index}", uuid, weight=100) for index, uuid in enumerate(uuids)]
-            job = [
-                machine.start(
-                    compiled("parallel"), str(index), str(seconds + 1), SIMGPU_LABEL="gang", NVSHARE_SOCKETS=str(gang)
-                )
-                for index in range(2)
-            ]
-            others = [
-                machine.start(
-                    compiled("drain"),
-                    "600",
-                    "step_2ms",
-                    SIMGPU_LABEL=f"single{index}",
-                    CUDA_VISIBLE_DEVICES=uuid,
-                    NVSHARE_SOCKETS=str(home),
-                )
-                for index, (uuid, home) in enumerate(zip(uuids, homes, strict=True))
-            ]
-            time.sleep(1)
-            began = time.monotonic()
-            time.sleep(seconds - 0.5)
-            ended = time.monotonic()
-            record = Record(machine.gpus)
-            sharing = _shares(record, began, ended)
-            steps = 0
-            for program in (*others, *job):
-                program.kill()
-                program.communicate()
-    return Sharing(steps, *sharing)
+            both = containers.add("both", *uuids, weight=100, mode=mode)
+            singles = []
+            for index, uuid in enumerate(uuids):
+                words = {"SIMGPU_LABEL": f"single{index}", "CUDA_VISIBLE_DEVICES": uuid}
+                home = str(containers.add(f"single{index}", uuid, weight=100))
+                singles.append(machine.start(compiled("drain"), "600", "step_2ms", NVSHARE_SOCKETS=home, **words))
+            try:
+                yield machine, both
+            finally:
+                for program in singles:
+                    program.kill()
+                    program.communicate()
 
 
-def _shares(record: Record, began: float, ended: float) -> tuple[float, float, float]:
-    shares = {"gang": 0.0, "single": 0.0}
-    for device in range(2):
-        intervals = record.intervals(device)
-        for kind in shares:
-            shares[kind] += busy_share([one for one in intervals if one.owner.label.startswith(kind)], began, ended) / 2
-    return shares["gang"], shares["single"], shares["gang"] + shares["single"]
+def measure_parallel(seconds: float, *, quantum: str = "500ms") -> Sharing:
+    """A data-parallel job of two processes in one gang container, shared with a single on each of its GPUs."""
+    with _shared_by_two_singles("gang", quantum) as (machine, both):
+        words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
+        job = [machine.start(compiled("parallel"), str(index), "600", **words) for index in range(2)]
+        return _watch(machine, job, seconds)
+
+
+def measure_per_device(seconds: float, *, quantum: str = "500ms", mode: str = "per-device") -> Sharing:
+    """One process with two threads on two GPUs, each GPU shared with a single; `busy` is that of the less busy GPU."""
+    with _shared_by_two_singles(mode, quantum) as (machine, both):
+        words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
+        return _watch(machine, [machine.start(compiled("two_gpus"), "600", "step_2ms", **words)], seconds)
+
+
+def _watch(machine: Machine, programs: "list[subprocess.Popen[str]]", seconds: float) -> Sharing:
+    time.sleep(1.5)
+    began = time.monotonic()
+    time.sleep(seconds)
+    record, ended = Record(machine.gpus), time.monotonic()
+    rows = [_shares(record.intervals(device), began, ended - 0.05) for device in range(2)]
+    for program in programs:
+        program.kill()
+        program.communicate()
+    return Sharing(
+        statistics.mean(row[0] for row in rows), statistics.mean(row[1] for row in rows), min(map(sum, rows))
+    )
+
+
+def _shares(intervals: list[Interval], began: float, ended: float) -> tuple[float, float]:
+    ours = [one for one in intervals if one.owner.label == "both"]
+    theirs = [one for one in intervals if one.owner.label != "both"]
+    return busy_share(ours, began, ended), busy_share(theirs, began, ended)

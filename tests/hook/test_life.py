@@ -1,11 +1,10 @@
-"""Fork, exec, exit, threads, signals, a driver loaded twice, no daemon, another daemon: the application never dies of us."""
+"""Fork, exec, exit, threads, signals, a driver loaded twice, no daemon, another: the application never dies of us."""
 
 import os
 import shutil
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +36,8 @@ def test_the_connection_ends_with_the_process_though_its_child_lives_on(machine:
     program.communicate()
 
 
-def test_a_child_forked_before_any_use_is_a_client_of_its_own(machine: Machine, daemon: Daemon) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_a_child_forked_before_any_use_is_a_client_of_its_own(machine: Machine) -> None:
     machine.run(compiled("forking"), "first").well()
 
 
@@ -52,12 +52,14 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
     program.communicate()
 
 
-def test_the_driver_may_be_loaded_and_let_go_again_and_again(machine: Machine, daemon: Daemon) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_the_driver_may_be_loaded_and_let_go_again_and_again(machine: Machine) -> None:
     assert machine.run(compiled("reloading")).well() == "done\n"
 
 
+@pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize("others", [0, 2])
-def test_threads_streams_and_contexts_come_and_go_under_signals(machine: Machine, daemon: Daemon, others: int) -> None:
+def test_threads_streams_and_contexts_come_and_go_under_signals(machine: Machine, others: int) -> None:
     neighbours = [machine.start(compiled("hammer"), "1", "step_1us") for _ in range(others)]
 
     assert machine.run(compiled("threading"), "30").well() == "1\n"
@@ -66,7 +68,8 @@ def test_threads_streams_and_contexts_come_and_go_under_signals(machine: Machine
         assert one.returncode == 0
 
 
-def test_preloaded_twice_is_as_good_as_once(machine: Machine, daemon: Daemon) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_preloaded_twice_is_as_good_as_once(machine: Machine) -> None:
     copy = machine.folder / "libnvshare-copy.so"
     shutil.copy(machine.hook, copy)
 
@@ -152,7 +155,8 @@ def _lines(programs: list, count: int) -> None:  # type: ignore[type-arg]
             assert program.stdout.readline()
 
 
-def test_the_summary_says_what_the_gpu_was_used_for(machine: Machine, daemon: Daemon) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_the_summary_says_what_the_gpu_was_used_for(machine: Machine) -> None:
     ended = machine.run(compiled("pulse"), "1", "20", "step_5ms", NVSHARE_LOG="summary")
 
     ended.well()
@@ -162,7 +166,8 @@ def test_the_summary_says_what_the_gpu_was_used_for(machine: Machine, daemon: Da
     assert set(words) == {"gpu_seconds", "waited_seconds", "turns", "neighbours", "peak_bytes"}
 
 
-def test_many_forks_leave_nothing_open(machine: Machine, daemon: Daemon, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_many_forks_leave_nothing_open(machine: Machine) -> None:
     """A program that a hooked process starts inherits no descriptor of ours."""
     code = (
         "import ctypes, subprocess; c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); x = ctypes.c_void_p()\n"

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.hook.support import PROGRAMS, ROOT, Machine, compiled, zig_cc
-from tests.schedulerd.client import Daemon
 
 pytestmark = pytest.mark.slow
 OLDEST = (2, 17)
@@ -64,7 +63,8 @@ def test_it_exports_what_the_usual_build_exports(portable: Path) -> None:
     assert exported(portable) == exported(ROOT / "build" / "hook" / "libnvshare.so")
 
 
-def test_it_works(machine: Machine, daemon: Daemon, portable: Path) -> None:
+@pytest.mark.usefixtures("daemon")
+def test_it_works(machine: Machine, portable: Path) -> None:
     machine.hook = portable
 
     assert machine.run(compiled("reloading")).well() == "done\n"

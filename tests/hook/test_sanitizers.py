@@ -1,13 +1,11 @@
 """The hook built with the address and the thread sanitizer, through everything that has many threads in it."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.hook.support import HOOK, Machine, compiled, hook_built
-from tests.schedulerd.client import Daemon
 
 pytestmark = pytest.mark.slow
 KINDS = {"address": ("libasan.so", "ASAN_OPTIONS"), "thread": ("libtsan.so", "TSAN_OPTIONS")}
@@ -15,7 +13,7 @@ PROGRAMS = [("threading", "8"), ("churn_some", "3000"), ("capturing", "0.7"), ("
 
 
 @pytest.fixture(params=KINDS)
-def sanitized(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Machine]:
+def sanitized(machine: Machine, request: pytest.FixtureRequest) -> Machine:
     """A machine whose hook is built so; the sanitizer's runtime comes first in the process."""
     library, variable = KINDS[request.param]
     flags = f"-O1 -g -fno-omit-frame-pointer -fsanitize={request.param}"
@@ -28,11 +26,12 @@ def sanitized(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Mach
         variable: "exitcode=66:detect_leaks=0:report_thread_leaks=0:halt_on_error=1:verify_asan_link_order=0",
     }
     assert machine.hook != HOOK
-    yield machine
+    return machine
 
 
+@pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program[0])
-def test_nothing_is_found(sanitized: Machine, daemon: Daemon, program: tuple[str, ...]) -> None:
+def test_nothing_is_found(sanitized: Machine, program: tuple[str, ...]) -> None:
     neighbour = sanitized.start(compiled("hammer"), "2", "step_1us", "stream")
 
     ended = sanitized.run(compiled(program[0]), *program[1:])

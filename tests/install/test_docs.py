@@ -37,3 +37,11 @@ def test_every_file_that_the_docs_name_exists() -> None:
 
 def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lstrip("# ").lower()).replace(" ", "-")
+
+
+def test_every_metric_that_the_docs_name_exists_in_some_program() -> None:
+    rooms = ("webhook", "deviceplugin", "schedulerd")
+    sources = "".join(path.read_text() for room in rooms for path in (ROOT / room).rglob("*.py"))
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    for program, rest in re.findall(r"`nvshare_(webhook|device_plugin|schedulerd)_([a-z_]+)", page):
+        assert rest.removesuffix("_total") in sources, f"nvshare_{program}_{rest}"

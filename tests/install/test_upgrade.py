@@ -57,7 +57,7 @@ def _live_through_it(house: House, folder: Path) -> None:
     house.kubectl("apply", "-k", str(next_version(folder)))
     house.wait_ready()
 
-    assert not old & component_pods(house), "every component's pod was replaced"
+    wait_until(lambda: not old & component_pods(house), what="every component's pod was replaced", seconds=60)
     assert trusted(house) == bundle, "the apply left the CA alone"
     assert restarts(house, namespace) == running
     house.start(namespace, pod("newcomer"))

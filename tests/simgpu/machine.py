@@ -10,7 +10,6 @@ import ctypes
 import multiprocessing
 import os
 import subprocess
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -147,7 +146,3 @@ def compile_and_run(source: str, folder: Path, *flags: str) -> str:
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return subprocess.run([program], check=True, capture_output=True, text=True).stdout
-
-
-if __name__ == "__main__":
-    sys.exit("this module is for tests")

@@ -88,7 +88,7 @@ def streams_and_events() -> None:
     assert name(cu.cuEventQuery(after)) == "NOT_READY"
     assert name(cu.cuEventElapsedTime(before, after)) == "NOT_READY"
     take(cu.cuEventSynchronize(after))
-    assert 30 <= take(cu.cuEventElapsedTime(before, after)) < 32
+    assert 30 <= take(cu.cuEventElapsedTime(before, after)) < 45
     untimed = take(cu.cuEventCreate(2))
     take(cu.cuEventRecord(untimed, stream))
     take(cu.cuStreamSynchronize(stream))
@@ -262,7 +262,7 @@ def every_launch() -> None:
     take(cu.cuLaunchKernel(kernel("any_param"), 1, 1, 1, 1, 1, 1, 0, stream, ((20_000_000,), (ctypes.c_uint64,)), 0))
     take(cu.cuEventRecord(end, stream))
     take(cu.cuStreamSynchronize(stream))
-    assert 20 <= take(cu.cuEventElapsedTime(start, end)) < 21, "a parameter says how long"
+    assert 20 <= take(cu.cuEventElapsedTime(start, end)) < 40, "a parameter says how long"
 
 
 def host_functions() -> None:
@@ -358,13 +358,13 @@ def test_the_legacy_stream_waits_for_blocking_streams_only(machine: Machine) -> 
     with machine.client() as client:
         blocking, other = client.call(legacy_waits_for_blocking)
 
-    assert 20 <= blocking < 22
-    assert other < 10
+    assert blocking >= 20
+    assert other < 19
 
 
 def test_a_stream_waits_for_another_s_event(make_machine: Callable[..., Machine]) -> None:
     with make_machine(overlap="4").client() as client:
-        assert 20 <= client.call(waits_between_streams) < 22
+        assert 20 <= client.call(waits_between_streams) < 35
 
 
 def two_streams() -> float:
@@ -379,12 +379,12 @@ def two_streams() -> float:
     return max(float(take(cu.cuEventElapsedTime(start, end))) for end in ends)
 
 
-@pytest.mark.parametrize(("overlap", "milliseconds"), [("1", 40), ("2", 20)])
+@pytest.mark.parametrize(("overlap", "least", "most"), [("1", 40, 60), ("2", 20, 39)])
 def test_streams_overlap_as_the_setting_says(
-    overlap: str, milliseconds: float, make_machine: Callable[..., Machine]
+    overlap: str, least: float, most: float, make_machine: Callable[..., Machine]
 ) -> None:
     with make_machine(overlap=overlap).client() as client:
-        assert milliseconds <= client.call(two_streams) < milliseconds + 4
+        assert least <= client.call(two_streams) < most
 
 
 def stream_0_in_two_threads() -> float:

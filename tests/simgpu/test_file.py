@@ -35,9 +35,9 @@ def flip_header_bit(path: Path) -> None:
 
 
 def point_outside(path: Path) -> None:
-    at_control = int.from_bytes(path.read_bytes()[112:120], "little")
     with path.open("r+b") as file:
-        file.seek(at_control)
+        file.seek(112)  # where the header says that the control block is
+        file.seek(int.from_bytes(file.read(8), "little"))
         file.write((77).to_bytes(4, "little"))
 
 

@@ -55,7 +55,7 @@ def test_managed_memory_that_fits_pages_never(make_machine: Callable[..., Machin
         client.call(clients.allocate_managed, 1500)
         times = client.call(clients.use_managed, "step_100ms", 3)
 
-    assert times == pytest.approx([0.1, 0.1, 0.1], rel=0.02)
+    assert times == pytest.approx([0.1, 0.1, 0.1], abs=0.06)
     assert sum(one.paged_bytes for one in machine.record().intervals(0)) == 0
 
 
@@ -72,7 +72,7 @@ def test_taking_turns_pages_once_a_turn_and_who_was_idle_longest_goes_first(
 
     # 1,800 MB for 2,400: what b did not push out of a's is touched last and pushed out by a itself
     assert turn[0] == pytest.approx(0.1 + 1.2, rel=0.1)
-    assert turn[2:] == pytest.approx([0.1, 0.1], rel=0.02)
+    assert turn[2:] == pytest.approx([0.1, 0.1], abs=0.06)
     last = {one.owner.label: one for one in machine.record().residency(0) if one.managed_bytes}
     assert last["a"].resident_bytes == pytest.approx(1200 << 20, rel=0.1)
     assert last["b"].resident_bytes == pytest.approx(600 << 20, rel=0.2)
@@ -104,7 +104,7 @@ def test_prefetch(to_device: bool, make_machine: Callable[..., Machine]) -> None
             client.call(clients.prefetch, pointer, 1000, True)
         times = client.call(clients.use_managed, "step_100ms", 1)
 
-    assert times[0] == pytest.approx(0.1 if to_device else 1.1, rel=0.05)
+    assert times[0] == pytest.approx(0.1 if to_device else 1.1, abs=0.06)
     record = machine.record()
     paging = [one for one in record.intervals(0) if one.seconds * record.speed > 0.9]
     assert len(paging) == 1, "the thousand megabytes came once: with the prefetch or with the kernel"

@@ -20,7 +20,7 @@ from webhook.fields import Json
 
 def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
     """A pod as a controller makes it: a sidecar, some thirty variables, probes, managed fields."""
-    env = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(28)]
+    env = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(36)]
     env.append({"name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}})
     probe = {
         "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
@@ -88,9 +88,8 @@ def processor_seconds(pid: int) -> float:
     return sum(item.user + item.system for item in times)
 
 
-def cost_of_a_review(pid: int, connection: Connection, *, reviews: int) -> tuple[float, list[float]]:
+def cost_of_a_review(pid: int, connection: Connection, *, reviews: int, data: bytes) -> tuple[float, list[float]]:
     """Processor microseconds a review, and each review's seconds."""
-    data = body()
     for _ in range(200):
         connection.post(data)
     before = processor_seconds(pid)

@@ -6,18 +6,18 @@ from typing import Any
 
 import jsonpatch
 import pytest
-import yaml
 
 from tests.webhook.cases import CASES, Case
 from webhook.__main__ import main
+from webhook.manifest_yaml import read_documents, write_documents
 
 OFFLINE = [case for case in CASES if case.old is None]
 
 
 def _files(case: Case, folder: Path) -> list[str]:
     pod = {**case.pod, "metadata": {**case.pod["metadata"], "namespace": case.namespace_name}}
-    (folder / "pod.yaml").write_text(yaml.safe_dump(pod))
-    (folder / "namespaces.yaml").write_text(yaml.safe_dump(case.namespace_object))
+    (folder / "pod.yaml").write_text(write_documents([pod]))
+    (folder / "namespaces.yaml").write_text(write_documents([case.namespace_object]))
     return ["-f", str(folder / "pod.yaml"), "--namespace-file", str(folder / "namespaces.yaml")]
 
 
@@ -33,11 +33,11 @@ def test_check_gives_the_same_codes(case: Case, tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize("case", OFFLINE, ids=lambda case: case.name)
 def test_inject_writes_the_completed_pod(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = _files(case, tmp_path)
-    given: Any = yaml.safe_load((tmp_path / "pod.yaml").read_text())
+    (given,) = read_documents((tmp_path / "pod.yaml").read_text())
 
     code = main(["inject", *files])
 
-    written = yaml.safe_load(capsys.readouterr().out)
+    written = next(read_documents(capsys.readouterr().out), None)
     if code == 0:
         case.check_pod(written)
         assert _only_adds_ours(given, written)

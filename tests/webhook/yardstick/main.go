@@ -126,14 +126,14 @@ func refused(p pod) string {
 	return ""
 }
 
-func answer(r review) (object, string) {
+func answer(r review, mutates bool) (object, string) {
 	response := object{"uid": r.Request.UID, "allowed": true}
 	verdict := "completed"
 	if message := refused(r.Request.Object); message != "" {
 		verdict = "denied"
 		response["allowed"] = false
 		response["status"] = object{"code": 403, "message": message}
-	} else {
+	} else if mutates {
 		patch, _ := json.Marshal(complete(r.Request.Object))
 		response["patch"] = patch // a []byte goes out as base64
 		response["patchType"] = "JSONPatch"
@@ -154,7 +154,7 @@ func main() {
 			http.Error(w, "not a review", http.StatusBadRequest)
 			return
 		}
-		said, verdict := answer(r)
+		said, verdict := answer(r, request.URL.Path == "/mutate")
 		out, _ := json.Marshal(said)
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(out)

@@ -1,0 +1,144 @@
+/* What becomes due: a turn that has drained, a GPU that has fallen idle, a window that has passed. */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "devices.h"
+#include "flight.h"
+#include "slots.h"
+#include "state.h"
+#include "together.h"
+
+#define IDLE_TICK_NS (MS)
+#define DRAIN_TICK_NS (MS / 10)
+#define PASS_EVERY_NS (2 * MS)
+#define PATIENCE_WITH_OTHERS_NS (50 * MS) /* with a process that was stopped, say */
+
+/* What this process has of the turn: nothing more in flight, something, or something that waits for a partner. */
+static enum drain own_drain(const char *turn) {
+    enum drain drain = EMPTY;
+    for (int gpu = 0; gpu < devices_count(); gpu++) {
+        struct place *place = &state.places[gpu];
+        if (!is_of_turn(gpu, turn))
+            continue;
+        if (!place->is_flushed && slots_clear(gpu)) {
+            flight_flush(gpu);
+            place->is_flushed = true;
+        }
+        bool is_empty = place->is_flushed && !place->passes && flight_is_empty(gpu);
+        if (!is_empty && drain != STUCK)
+            drain = place->is_flushed && flight_is_stuck(gpu) ? STUCK : FLYING;
+    }
+    return drain;
+}
+
+static bool another_is_stuck(const char *turn, int gpu) {
+    for (int other = 0; other < devices_count(); other++)
+        if (other != gpu && is_of_turn(other, turn) && state.places[other].is_flushed && flight_is_stuck(other))
+            return true;
+    return false;
+}
+
+/* Wherever a thread stands at the gate of the turn, nothing moves, and somebody else is stuck: one launch is let through. */
+static void let_partners_through(const char *turn, bool is_any_stuck, uint64_t now) {
+    for (int gpu = 0; gpu < devices_count(); gpu++) {
+        struct place *place = &state.places[gpu];
+        bool is_asked = is_of_turn(gpu, turn) && place->waiters && !place->passes && now >= place->last_pass + PASS_EVERY_NS;
+        bool is_moving = is_asked && (!place->is_flushed || (!flight_is_empty(gpu) && !flight_is_stuck(gpu)));
+        if (!is_asked || is_moving || !(is_any_stuck || another_is_stuck(turn, gpu)))
+            continue;
+        place->passes = 1;
+        place->last_pass = now;
+        place->is_flushed = false;
+        wake_sleepers(gpu);
+    }
+}
+
+/* Nothing of the turn is in flight here, nor in the container's other processes. */
+static bool turn_has_drained(struct place *place, uint64_t now) {
+    enum drain drain = own_drain(place->turn);
+    together_show(place->counter, drain);
+    struct others others = together_look(place->counter);
+    let_partners_through(place->turn, others.is_any_stuck, now);
+    bool is_late = now - place->drain_since > PATIENCE_WITH_OTHERS_NS;
+    if (!strcmp(place->reason, "idle"))
+        return drain == EMPTY; /* the others go on in this turn */
+    return drain == EMPTY && !others.is_any_flying && (!others.is_any_unaware || is_late);
+}
+
+/* An event behind everything launched on the GPU: the gate is shut for the moment of it. */
+bool flush_all(int gpu, unsigned patience_ms) {
+    uint64_t before = atomic_exchange(&gpus[gpu].allowed, NO_TURN);
+    bool is_clear = slots_clear_within(gpu, patience_ms);
+    if (is_clear)
+        flight_flush(gpu);
+    atomic_store(&gpus[gpu].allowed, before);
+    return is_clear;
+}
+
+/* Nothing launched and nothing in flight since `idle_since`; the gate is shut for the moment of looking. */
+static bool has_been_idle(int gpu, uint64_t now) {
+    struct place *place = &state.places[gpu];
+    uint64_t activity = flight_activity(gpu);
+    if (activity != place->activity || !slots_clear(gpu)) {
+        place->activity = activity;
+        place->idle_since = 0;
+        return false;
+    }
+    if (!place->idle_since) {
+        bool is_flushed = flush_all(gpu, 0);
+        place->activity = flight_activity(gpu);
+        if (!is_flushed || !flight_is_empty(gpu))
+            return false;
+        place->idle_since = now;
+    }
+    return now - place->idle_since >= place->keep_ns;
+}
+
+static bool turn_is_idle(const char *turn, uint64_t now) {
+    bool is_idle = true;
+    for (int gpu = 0; gpu < devices_count(); gpu++)
+        if (is_of_turn(gpu, turn) && !has_been_idle(gpu, now))
+            is_idle = false;
+    return is_idle;
+}
+
+static uint64_t tick_stopping(struct place *place, uint64_t now) {
+    if (!turn_has_drained(place, now))
+        return DRAIN_TICK_NS;
+    finish_turn(place->turn, place->reason);
+    return UINT64_MAX;
+}
+
+static uint64_t tick_held(struct place *place, uint64_t now) {
+    if (place->next_word && now >= state.lost_ns + state.announce_ns) {
+        stop_turn(place->turn, "yield"); /* a daemon is back, but has not said that we may go on */
+        return 0;
+    }
+    if (!place->is_wanted || !state.is_current)
+        return UINT64_MAX;
+    if (!turn_is_idle(place->turn, now))
+        return place->keep_ns / 4 < IDLE_TICK_NS && place->keep_ns ? place->keep_ns / 4 : IDLE_TICK_NS;
+    stop_turn(place->turn, "idle");
+    return 0;
+}
+
+uint64_t turns_tick(uint64_t now) {
+    uint64_t next = UINT64_MAX;
+    if (!state.is_current) {
+        uint64_t end = (state.lost_ns ? state.lost_ns : (state.lost_ns = now)) + state.announce_ns;
+        if (now >= end)
+            give_up_on_daemon();
+        else
+            next = end - now;
+    }
+    for (int gpu = 0; gpu < devices_count(); gpu++) {
+        struct place *place = &state.places[gpu];
+        uint64_t wish = UINT64_MAX;
+        if (place->phase == HELD)
+            wish = tick_held(place, now);
+        if (place->phase == STOPPING)
+            wish = tick_stopping(place, now);
+        next = wish < next ? wish : next;
+    }
+    return next;
+}

@@ -1,0 +1,117 @@
+/* What the application's threads wait for: the first welcome, their turn, room to grow. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "listener.h"
+#include "slots.h"
+#include "state.h"
+
+#define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
+
+bool turns_ready(void) {
+    return turns_ready_within(UINT_MAX);
+}
+
+static void prepare(void) {
+    turns_lock();
+    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
+        if (!word_of(gpu))
+            atomic_store(&gpus[gpu].word, &closed_word), close_gate(gpu);
+    const char *loss = getenv(NVSHARE_NAMES_ENV_ON_LOSS);
+    state.runs_on_loss = loss && !strcmp(loss, "run");
+    turns_unlock();
+    while (!listener_start())
+        usleep(NVSHARE_WIRE_RETRY_MS * 1000);
+}
+
+bool turns_ready_within(unsigned milliseconds) {
+    if (LIKELY(state.is_welcomed) || state.is_unscheduled)
+        return true;
+    prepare();
+    turns_lock();
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += milliseconds / 1000;
+    int failure = 0;
+    while (!state.is_welcomed && !state.is_unscheduled && failure != ETIMEDOUT)
+        failure = pthread_cond_timedwait(&state.changed, &state.lock, &limit);
+    turns_unlock();
+    return state.is_welcomed || state.is_unscheduled;
+}
+
+static void sleep_on(const _Atomic uint32_t *word, uint32_t seen) {
+    struct timespec limit = {0, (long)BACKSTOP_NS};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, NULL, 0);
+}
+
+/* The slot is taken under the lock: the listener cannot look in between and find nothing in flight. */
+static bool take_pass(int gpu, struct slot *slot) {
+    if (!state.places[gpu].passes)
+        return false;
+    slot_set_in(slot, gpu);
+    state.places[gpu].passes--;
+    return true;
+}
+
+bool turns_wait(int gpu, struct slot *slot) {
+    if (LIKELY(gate_is_open(gpu)))
+        return true;
+    uint64_t began = now_ns();
+    bool has_passed = false;
+    turns_lock();
+    state.places[gpu].waiters++;
+    while (!try_to_open(gpu) && !(has_passed = take_pass(gpu, slot))) {
+        const _Atomic uint32_t *word = word_of(gpu);
+        uint32_t seen = atomic_load(word);
+        ask_for(gpu);
+        turns_unlock();
+        sleep_on(word, seen);
+        turns_lock();
+    }
+    state.places[gpu].waiters--;
+    state.totals.waited_ns += now_ns() - began;
+    turns_unlock();
+    return !has_passed;
+}
+
+void turns_flush(int gpu) {
+    turns_lock();
+    flush_all(gpu, 100);
+    turns_unlock();
+}
+
+bool turns_reserve(int gpu, uint64_t bytes) {
+    char text[32];
+    bool is_granted = true;
+    turns_lock();
+    while (state.is_reserving)
+        pthread_cond_wait(&state.changed, &state.lock);
+    if (state.is_current && bytes > state.reserved[gpu]) {
+        state.is_reserving = true;
+        state.reserve_answer = 0;
+        snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
+        send_line("reserve gpu=%s bytes=%s\n", devices_uuid(gpu), text);
+        while (!state.reserve_answer)
+            pthread_cond_wait(&state.changed, &state.lock);
+        is_granted = state.reserve_answer > 0;
+        state.is_reserving = false;
+        pthread_cond_broadcast(&state.changed);
+    }
+    turns_unlock();
+    return is_granted;
+}
+
+void turns_tell_use(int gpu) {
+    turns_lock();
+    tell_use(gpu);
+    turns_unlock();
+}
