@@ -37,9 +37,13 @@ RUN /installer/bin/pip wheel --quiet --no-cache-dir --no-deps --no-build-isolati
  && /installer/bin/pip --python /opt/nvshare/bin/python install --quiet --no-cache-dir --no-deps --no-index \
         --root /ours /tmp/wheels/*.whl
 
-FROM compilers AS native
+# The hook is loaded into other people's images: built for glibc 2.17 and newer, harmless under musl.
+FROM dependencies AS native
+ARG PIP_CERT PIP_INDEX_URL
+RUN awk '/^ziglang==/,!/\\$/' requirements/dev.txt > /tmp/zig.txt \
+ && /installer/bin/pip install --quiet --no-cache-dir --require-hashes --only-binary :all: -r /tmp/zig.txt
 COPY hook hook
-RUN make -C hook && strip --strip-unneeded build/hook/libnvshare.so
+RUN make -C hook portable PYTHON=/installer/bin/python && strip --strip-unneeded build/hook/portable/libnvshare.so
 
 FROM dependencies AS native-simgpu
 ARG PIP_CERT PIP_INDEX_URL
@@ -58,7 +62,7 @@ RUN apt-get update -q \
  && echo 'nvshare:x:65532:65532::/nonexistent:/usr/sbin/nologin' >> /etc/passwd && echo 'nvshare:x:65532:' >> /etc/group
 COPY --from=dependencies /opt/nvshare /opt/nvshare
 # where the hook lies in an application's container, too
-COPY --from=native /src/build/hook/libnvshare.so /usr/lib/nvshare/libnvshare.so
+COPY --from=native /src/build/hook/portable/libnvshare.so /usr/lib/nvshare/libnvshare.so
 COPY --from=code /ours /
 ENV PATH=/opt/nvshare/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1
