@@ -37,6 +37,7 @@ NEXT = (
     ("make cluster-up", "a real Kubernetes node on this machine (root)"),
 )
 REPORT = "this is a bug: please report it"
+LONGEST_SOCKET_PATH = 107
 NEIGHBOURS = ("notebook-0", "notebook-1")
 
 
@@ -77,12 +78,23 @@ def tell(stage: Stage) -> None:
     """The whole story."""
     stage.say("nvshare-guard demo. Software GPU: times are simulated. Everything else is the real thing.")
     _check_build()
+    _check_place(stage.folder)
     with serve_webhook(stage) as webhook:
         refused = show_refused(stage, webhook)
         trainer = show_fixed(stage, webhook, refused)
         neighbours = [webhook.ask(read_pod(name)).pod for name in NEIGHBOURS]
     show_turns(stage, [trainer, *neighbours])
     show_next(stage)
+
+
+def _check_place(folder: Path) -> None:
+    """A unix socket's path has room for 107 bytes."""
+    longest = folder / "sockets" / paths.SOCKET_NAME
+    if len(str(longest).encode()) > LONGEST_SOCKET_PATH:
+        raise DemoError(
+            f"the temporary folder's name is too long for sockets: {folder}",
+            "set TMPDIR to a shorter one, such as /tmp",
+        )
 
 
 def _check_build() -> None:

@@ -5,7 +5,8 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -29,6 +30,13 @@ def run(
     )
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A temporary folder whose name leaves room for a socket's."""
+    with tempfile.TemporaryDirectory(prefix="demo-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 def left_running(folder: Path) -> list[str]:
     """Command lines that still name this run's temporary folder."""
     lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
@@ -36,8 +44,8 @@ def left_running(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_story_is_told_from_refusal_to_turns(tmp_path: Path) -> None:
-    told = run("--seconds", "3", environ={"TMPDIR": str(tmp_path)})
+def test_the_story_is_told_from_refusal_to_turns(short_path: Path) -> None:
+    told = run("--seconds", "3", environ={"TMPDIR": str(short_path)})
 
     assert told.returncode == 0, told.stderr
     for words in (
@@ -52,7 +60,17 @@ def test_the_story_is_told_from_refusal_to_turns(tmp_path: Path) -> None:
     ):
         assert words in told.stdout.replace("Software", "software")
     assert "on one GPU: 0.000 s" in told.stdout
-    assert left_running(tmp_path) == []
+    assert left_running(short_path) == []
+
+
+def test_a_temporary_folder_too_long_for_sockets_is_said_with_its_remedy(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    told = run(environ={"TMPDIR": str(deep)})
+
+    assert told.returncode == 1
+    assert "too long" in told.stderr
+    assert "TMPDIR" in told.stderr
 
 
 @pytest.mark.slow
