@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -97,7 +98,7 @@ class Mutator:
             if isinstance(holder, dict) and self._random.random() < 0.1:
                 del holder[path[-1]]
             else:
-                holder[path[-1]] = self._random.choice(_WRONG)
+                holder[path[-1]] = deepcopy(self._random.choice(_WRONG))  # later changes go into the copy
 
     def _broken(self) -> bytes:
         text = self._text.encode()
