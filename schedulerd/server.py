@@ -209,7 +209,7 @@ class Server:
 
 def bind(path: Path, mode: int) -> socket.socket:
     """A listening unix socket at a path; one that a daemon left behind is replaced, one that answers is not."""
-    if path.is_socket() and _answers(path):
+    if _answers(path):
         raise Unusable(f"another daemon answers on {path}. Stop it, or choose another path.")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     coming = path.with_name(f".{path.name}")
@@ -227,5 +227,6 @@ def bind(path: Path, mode: int) -> socket.socket:
 
 
 def _answers(path: Path) -> bool:
+    """A folder that may not be looked into answers nothing: listening in it then fails with its own sentence."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         return probe.connect_ex(str(path)) == 0

@@ -66,7 +66,8 @@ def test_sigterm_ends_it_cleanly_and_takes_the_socket_away(daemon):
 
 
 def test_a_second_daemon_on_the_same_folder_is_refused(daemon):
-    command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--sockets={daemon.folder}"]
+    control = f"--control={daemon.folder / 'other.sock'}"
+    command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--sockets={daemon.folder}", control]
     second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
     assert second.returncode == 2
@@ -79,11 +80,12 @@ def test_a_second_daemon_on_the_same_folder_is_refused(daemon):
         pytest.param(["--policy=lottery"], "must be fair or rr", id="a policy that does not exist"),
         pytest.param(["--quantum=fast"], "must be auto, or a duration", id="a quantum that is no duration"),
         pytest.param(["--sockets=/nowhere/at/all"], "is not a folder", id="a folder that is not there"),
+        pytest.param(["--control=/proc/1/c.sock"], "cannot listen on", id="a folder that takes no socket"),
         pytest.param(["--switching-share=90%"], "a percentage from", id="a share beyond its bounds"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_what_would_be_right(flags, sentence):
-    command = [sys.executable, "-m", "schedulerd", "--identity=none", *flags]
+def test_a_wrong_setting_is_refused_with_what_would_be_right(flags, sentence, tmp_path):
+    command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--control={tmp_path}/c.sock", *flags]
     run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
     assert run.returncode == 2
