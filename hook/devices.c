@@ -16,7 +16,7 @@
 static char uuids[NVSHARE_SHARED_MEMORY_MOST_GPUS][UUID_TEXT];
 static atomic_int count;
 static _Atomic signed char places[MOST_DEVICES]; /* 0: not asked yet; else 2 + place */
-static CUdevice ordinals[NVSHARE_SHARED_MEMORY_MOST_GPUS];
+static _Atomic CUdevice ordinals[NVSHARE_SHARED_MEMORY_MOST_GPUS]; /* two threads may find the same one at once */
 
 static const char *number_of(const char *uuid) { return strlen(uuid) > 4 ? uuid + 4 : uuid; }
 
@@ -116,12 +116,12 @@ int devices_place(CUdevice device) {
     char uuid[UUID_TEXT];
     int place = read_uuid(device, uuid) ? devices_find(uuid) : -1;
     if (place >= 0)
-        ordinals[place] = device;
+        atomic_store(&ordinals[place], device);
     atomic_store(&places[device], (signed char)(place + 2));
     return place;
 }
 
-CUdevice devices_ordinal(int place) { return ordinals[place]; }
+CUdevice devices_ordinal(int place) { return atomic_load(&ordinals[place]); }
 
 void devices_forget(void) {
     atomic_store(&count, 0);
