@@ -68,7 +68,7 @@ def test_a_partner_that_died_has_not_come(make_machine: Callable[..., Machine]) 
         dying.start(clients.run_kernels, "allreduce_5ms_x3", 1)
         waiting.start(clients.run_kernels, "allreduce_5ms_x3", 1)
         coming.call(clients.begin_on, 1)
-        time.sleep(0.2)  # both have begun by then
+        time.sleep(1.0)  # both have begun by then, on a busy machine too
         dying.kill()
         coming.start(clients.run_here, "allreduce_5ms_x3", 1)
         with pytest.raises(AssertionError):
