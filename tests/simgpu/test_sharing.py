@@ -68,8 +68,9 @@ def test_a_partner_that_died_has_not_come(make_machine: Callable[..., Machine]) 
         dying.start(clients.run_kernels, "allreduce_5ms_x3", 1)
         waiting.start(clients.run_kernels, "allreduce_5ms_x3", 1)
         coming.call(clients.begin_on, 1)
-        time.sleep(1.0)  # both have begun by then, on a busy machine too
+        time.sleep(0.5)  # both have begun by then
         dying.kill()
+        time.sleep(0.5)  # and whoever waits has noticed: it looks every few milliseconds
         coming.start(clients.run_here, "allreduce_5ms_x3", 1)
         with pytest.raises(AssertionError):
             waiting.result(timeout=0.5)
