@@ -127,7 +127,8 @@ def resolved(path: str) -> str:
     return f"[{path}].map(q, {_CLEAN}){steps}.map(r, {_ONE_RUN})"
 
 
-def resolves_to_touch(path: str, folders: str) -> str:
-    """The path is one of the folders (resolved, each ending with `/`), in one, or above one."""
-    touching = f"{resolved(path)}.exists(r, {folders}.exists(g, g.startsWith(r) || r.startsWith(g)))"
+def resolves_to_touch(path: str, folders: str, *, or_into: str = "") -> str:
+    """The path is one of the folders (resolved, each ending with `/`), in one, above one, or is or is in `or_into`."""
+    into = f" || r.startsWith({text(or_into)})" if or_into else ""
+    touching = f"{resolved(path)}.exists(r, {folders}.exists(g, g.startsWith(r) || r.startsWith(g)){into})"
     return f"({path}.split('/').filter(s, s == '..').size() > {MOST_STEPS_UP} || {touching})"

@@ -17,6 +17,8 @@ from webhook.words import MOUNTS, OUR_VOLUMES, VOLUMES, is_our_mount, is_our_vol
 
 OUR_FOLDERS = (paths.CONTAINER_HOOK_FOLDER, paths.CONTAINER_SOCKETS)
 _OURS = tuple(resolve(folder) for folder in OUR_FOLDERS)
+_PRELOAD_FILE = resolve(paths.CONTAINER_PRELOAD_FILE)
+"""Names the hook to the loader.  A mount over a parent lies below the allocation's: only one on the file counts."""
 _GUARDED = tuple(resolve(folder) for folder in paths.GUARDED_FOLDERS)
 _UNGUARDED = tuple(resolve(folder) for folder in paths.UNGUARDED_FOLDERS)
 
@@ -52,9 +54,9 @@ def _taken_names(facts: Facts) -> Offenders:
 
 
 def touches_our_folders(text: str) -> bool:
-    """A mountPath that will resolve to a folder of ours, one in it, or a parent of it."""
+    """A mountPath that will resolve to a folder of ours, one in it, a parent of it, or to the file of the loader."""
     path = resolve(text)
-    return climbs_too_often(text) or any(touches(path, folder) for folder in _OURS)
+    return climbs_too_often(text) or is_within(path, _PRELOAD_FILE) or any(touches(path, folder) for folder in _OURS)
 
 
 def _in_the_way(facts: Facts) -> Offenders:
@@ -105,11 +107,15 @@ _IS_OUR_MOUNT = (
 )
 _NAMED_OURS = f"m.name in {cel.texts(OUR_VOLUMES)}"
 _SUSPECT = (
-    "(size(m.mountPath) < 9 || m.mountPath.contains('nvshare') || m.mountPath.contains('/.')"
-    " || m.mountPath.contains('//') || m.mountPath.endsWith('/') || !m.mountPath.startsWith('/'))"
+    "(size(m.mountPath) < 9 || m.mountPath.contains('nvshare') || m.mountPath.contains('.')"
+    " || m.mountPath.contains('//') || m.mountPath.endsWith('/'))"
 )
+"""What touches ours is short, names us, or has a dot (`..`, the loader's file) or a slash too many, however spelled."""
 _OUR_FOLDERS_CEL = cel.texts(folder + "/" for folder in _OURS)
-_IN_THE_WAY = f"{_SUSPECT} && !({_NAMED_OURS}) && {cel.resolves_to_touch('m.mountPath', _OUR_FOLDERS_CEL)}"
+_IN_THE_WAY = (
+    f"{_SUSPECT} && !({_NAMED_OURS})"
+    f" && {cel.resolves_to_touch('m.mountPath', _OUR_FOLDERS_CEL, or_into=_PRELOAD_FILE + '/')}"
+)
 _SHOWN = '"\'" + m.mountPath + "\' of volume \'" + m.name + "\'"'
 
 
@@ -158,9 +164,10 @@ RULES: tuple[PodRule, ...] = (
     ),
     Rule(
         code=ReasonCode("MountInTheWay"),
-        cause="A mount lies on, above or below a folder where the hook or its socket is mounted: {found}.",
-        remedy=f"Choose a mountPath that is not within {' or '.join(OUR_FOLDERS)}, is not a parent of them,"
-        " and has no more than four `..` in it.",
+        cause="A mount lies on, above or below a folder where the hook or its socket is mounted, or on the file that"
+        " names the hook to the loader: {found}.",
+        remedy=f"Choose a mountPath that is not within {' or '.join(OUR_FOLDERS)}, is not a parent of them, is not"
+        f" {_PRELOAD_FILE}, and has no more than four `..` in it.",
         find=_in_the_way,
         cel=_mounts_cel("variables.asking", _IN_THE_WAY),
     ),
