@@ -55,8 +55,10 @@ def executed(house: House, label: str) -> float:
 
 
 def webhook_pods(house: House) -> list[str]:
-    said = house.kubectl("-n", SYSTEM, "get", "pods", "-l", "app.kubernetes.io/name=nvshare-webhook", "-o", "name")
-    return said.split()
+    """Those that are not on their way out, the oldest first."""
+    listed = house.json("-n", SYSTEM, "get", "pods", "-l", "app.kubernetes.io/name=nvshare-webhook")["items"]
+    staying = [pod["metadata"] for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+    return [about["name"] for about in sorted(staying, key=lambda about: str(about["creationTimestamp"]))]
 
 
 # ---------------------------------------------------------------------------------------------- the drills
@@ -64,7 +66,7 @@ def kill_webhooks_in_turn(house: House, namespace: str, times: int) -> str:
     """Replicas are deleted, one after the other became ready, while pods are created."""
     with loaded(house, namespace) as load:
         for _ in range(times):
-            house.kubectl("-n", SYSTEM, "delete", webhook_pods(house)[0], "--wait=false")
+            house.kubectl("-n", SYSTEM, "delete", "pod", webhook_pods(house)[0], "--wait=false")
             time.sleep(1)
             house.kubectl("-n", SYSTEM, "rollout", "status", COMPONENTS[0], "--timeout=120s")
     return f"{load.total} pods, {times} replicas gone, 0 refused"

@@ -48,6 +48,8 @@ REFUSED = {
     "a mount over the sockets, spelled /run": mount("/run/nvshare"),
     "a mount over a parent": mount("/usr/lib"),
     "a mount below": mount("/var/run/nvshare/mine"),
+    "a mount over the loader's file": mount(paths.CONTAINER_PRELOAD_FILE),
+    "a mount over the loader's file, spelled with ..": mount("/etc/x/..//ld.so.preload"),
     "hostPath of the device nodes": host_path("/dev"),
     "hostPath of the device nodes, spelled //dev/.": host_path("//dev/."),
     "hostPath of our folder": host_path("/var/lib/nvshare/allocations"),
@@ -86,11 +88,12 @@ def test_a_program_that_unsets_ld_preload_is_hooked_all_the_same(house: House, t
     assert paths.CONTAINER_HOOK in house.execute(team, "unset", "cat", "/proc/1/maps")
 
 
-@pytest.mark.parametrize("path", ["/etc/ld.so.preload", "/etc", "//etc/."])
-def test_a_mount_over_the_file_that_names_the_hook_takes_nothing_away(house: House, team: str, path: str) -> None:
-    """Even together with an unset LD_PRELOAD: the allocation's mount lies on top of the pod's."""
-    wish = mount(path)
-    house.start(team, pod("over", replace(wish, command=("env", "-u", "LD_PRELOAD", "sleep", "600"))))
+@pytest.mark.parametrize("path", ["/etc", "//etc/."])
+def test_a_mount_over_the_folder_of_the_file_that_names_the_hook_takes_nothing_away(
+    house: House, team: str, path: str
+) -> None:
+    """Even together with an unset LD_PRELOAD: the allocation's mount is deeper, and lies on top of the pod's."""
+    house.start(team, pod("over", replace(mount(path), command=("env", "-u", "LD_PRELOAD", "sleep", "600"))))
 
     assert paths.CONTAINER_HOOK in house.execute(team, "over", "cat", "/proc/1/maps")
 
