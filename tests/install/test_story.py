@@ -52,6 +52,7 @@ def test_what_is_said_of_a_pod_follows_its_namespace(house: House, room: Room) -
     assert "MultiGpuWithoutMode" in said["enabled"]
     assert "created" not in said["enabled"]
     assert re.search(r"Warning: .*MultiGpuWithoutMode", said["warn"])
+    assert "InjectionLost" not in said["warn"]
     assert "created" in said["warn"]
     assert "created" not in said["not opted in"]
     assert names.INJECTION_LABEL in said["not opted in"]

@@ -52,3 +52,10 @@ def test_its_own_output_given_again_is_left_as_it_is(case: Case) -> None:
     if first.decision.patch:
         assert again.decision.verdict == "allowed"
         assert _answer(case, completed, Stage.VALIDATE).decision.codes == ()
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.expect["verdict"] == "warned"], ids=lambda case: case.name
+)
+def test_where_nothing_is_completed_nothing_is_missed_afterwards(case: Case) -> None:
+    assert list(_answer(case, case.pod, Stage.VALIDATE).decision.codes) == case.codes

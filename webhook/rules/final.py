@@ -4,12 +4,15 @@ And, for pods in files, what the API server says by itself.  May import the cont
 """
 
 from contract import names
+from contract.grammar import Injection
 from contract.reasons import ReasonCode
 from webhook.injection import complete
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _lost(facts: Facts) -> Offenders:
+    if facts.namespace.injection is Injection.WARN:
+        return ()  # nothing was completed
     return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in complete(facts)))
 
 
