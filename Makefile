@@ -43,7 +43,7 @@ rooms: $(READY)
 	@$(BIN)/lint-imports --no-cache
 
 test-fast: setup
-	@$(BIN)/python -m pytest -q -m "not slow and not cluster and not node"
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not cluster and not node"
 
 bench: setup ## the speed tables: every tests/*/bench_*.py (ROOM=hook for one room)
 	@$(BIN)/python -m tests.bench $(ROOM)

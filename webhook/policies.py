@@ -104,17 +104,11 @@ def _pod_variables(meta: str = "object.metadata", spec: str = "object.spec") -> 
     return {name: text.format(meta=meta, spec=spec) for name, text in _POD_VARIABLES.items()}
 
 
-def _of(*scopes: Scope, but: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
+def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
     """The rules of these scopes that the API server can decide, in the table's order."""
-    return tuple(
-        rule
-        for rule in POD_RULES
-        if rule.cel and rule.scope in scopes and rule.code not in but and (not only or rule.code in only)
-    )
+    return tuple(rule for rule in POD_RULES if rule.cel and rule.scope in scopes and (not only or rule.code in only))
 
 
-_COSTLY = ("MountInTheWay", "SystemVolumeMounted")
-"""Rules over mounts, of which a pod may have 20,000: a policy, and so a budget, of their own."""
 _INVALID = ("NamespacePolicyInvalid",)
 _TEMPLATE_KINDS = (
     _match("apps", ("deployments", "replicasets", "statefulsets", "daemonsets"), ("CREATE", "UPDATE")),
@@ -135,8 +129,11 @@ def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
     )
 
 
-def _policies() -> tuple[Policy, ...]:
-    wants = {"asks-for-vgpu": ASKS_FOR_VGPU}
+_WANTS = {"asks-for-vgpu": ASKS_FOR_VGPU}
+
+
+def _for_created_pods() -> tuple[Policy, ...]:
+    """Few policies with many rules: for each policy the API server converts the whole pod four times."""
     return (
         Policy(
             name="nvshare-gate",
@@ -144,23 +141,15 @@ def _policies() -> tuple[Policy, ...]:
             resources=_CREATED_PODS,
             variables=_pod_variables(),
             bindings=(_binding("others", _DENY, _OTHERS), _binding("excluded", _DENY, _EXCLUDED)),
-            conditions=wants,
+            conditions=_WANTS,
         ),
         Policy(
             name="nvshare-pods",
-            rules=(*_of(Scope.GATE, only=_INVALID), *_of(Scope.VGPU_POD, but=_COSTLY)),
+            rules=(*_of(Scope.GATE, only=_INVALID), *_of(Scope.VGPU_POD)),
             resources=_CREATED_PODS,
             variables=_pod_variables(),
             bindings=_OPTED_IN,
-            conditions=wants,
-        ),
-        Policy(
-            name="nvshare-mounts",
-            rules=_of(Scope.VGPU_POD, only=_COSTLY),
-            resources=_CREATED_PODS,
-            variables=_pod_variables(),
-            bindings=_OPTED_IN,
-            conditions=wants,
+            conditions=_WANTS,
         ),
         Policy(
             name="nvshare-any-pods",
@@ -169,13 +158,18 @@ def _policies() -> tuple[Policy, ...]:
             variables=_pod_variables(),
             bindings=_OPTED_IN,
         ),
+    )
+
+
+def _for_changes() -> tuple[Policy, ...]:
+    return (
         Policy(
             name="nvshare-debug-containers",
             rules=_of(Scope.EPHEMERAL),
             resources=(_match("", ("pods/ephemeralcontainers",), ("UPDATE",)),),
             variables={**_pod_variables(), "new_debug": _NEW_DEBUG},
             bindings=_OPTED_IN,
-            conditions=wants,
+            conditions=_WANTS,
         ),
         Policy(
             name="nvshare-pod-changes",
@@ -198,6 +192,11 @@ def _policies() -> tuple[Policy, ...]:
             bindings=(_binding("enforce", _DENY),),
             conditions={"not-going": "!has(object.metadata.deletionTimestamp)"},
         ),
+    )
+
+
+def _warnings_on_templates() -> tuple[Policy, ...]:
+    return (
         _for_templates("nvshare-templates", _TEMPLATE_KINDS, "object.spec.template"),
         _for_templates(
             "nvshare-cronjobs",
@@ -281,7 +280,8 @@ def _bindings(policy: Policy) -> list[Json]:
 
 def validating_policies() -> list[Json]:
     """Every policy and binding of `manifests/base`."""
-    return [item for policy in _policies() for item in (_as_object(policy), *_bindings(policy))]
+    policies = (*_for_created_pods(), *_for_changes(), *_warnings_on_templates())
+    return [item for policy in policies for item in (_as_object(policy), *_bindings(policy))]
 
 
 def webhook_configurations() -> list[Json]:

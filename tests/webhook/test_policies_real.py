@@ -186,5 +186,5 @@ def test_100_containers_with_200_mounts_are_decided_and_not_refused_for_their_co
 def test_the_policies_have_no_type_warnings(plane: ControlPlane) -> None:
     items = json.loads(plane.kubectl("get", "validatingadmissionpolicies", "-o", "json"))["items"]
     warnings = [item.get("status", {}).get("typeChecking", {}).get("expressionWarnings") for item in items]
-    assert len(items) == 9
-    assert warnings == [None] * 9
+    assert len(items) == 8
+    assert warnings == [None] * 8
