@@ -124,7 +124,7 @@ def upgrade_the_hook(house: House, namespace: str, times: int) -> str:
         house.start(namespace, pod(f"on-old-{number}"))
         house.kubectl("-n", SYSTEM, "rollout", "restart", COMPONENTS[1])
         house.wait_ready()
-        assert hook.read_bytes() == right
+        assert hook.read_bytes() == right, "a plugin is Ready and has not put its hook on the node"
         assert house.phase(namespace, f"on-old-{number}") == "Running"
         house.start(namespace, pod(f"on-new-{number}", Wish(command=("burn", "--seconds", "1"))))
     return f"{times} upgrades"
