@@ -77,6 +77,13 @@ def test_every_container_is_hardened(name: str) -> None:
             assert "cpu" not in container["resources"]["limits"], "a throttled webhook times out"
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_what_runs_on_is_ready_only_when_it_serves(name: str) -> None:
+    for item in of_kind(objects(name), "Deployment", "DaemonSet"):
+        for container in item["spec"]["template"]["spec"]["containers"]:
+            assert {"startupProbe", "readinessProbe"} & set(container), item["metadata"]["name"]
+
+
 def test_the_webhooks_pods_pass_pod_security_restricted(api_server: ControlPlane, new_namespace) -> None:
     namespace = new_namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"})
     for workload, template in pod_templates(objects()):
