@@ -284,14 +284,14 @@ class Grants:
 
     def _mind_holder(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
         """What a running holder must hear; comes back with when to look at it again."""
+        left_alone = turn.granted_at + self.rules.hush
+        if now < left_alone and gpu.paused is None:
+            return left_alone
         due = self._due(gpu, turn, now)
         if due <= now:
             self.ask(turn, now, reason=gpu.paused or "overdue")
             return turn.deadline
         if not turn.told:
-            loud = turn.granted_at + self.rules.hush
-            if now < loud:
-                return loud if loud < due else due
             self._tell_wanted(turn)
         return due
 

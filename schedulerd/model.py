@@ -40,7 +40,7 @@ class Rules:
     grace: Seconds = numbers.GRACE_MS / 1000
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
     hush: Seconds = 0.001
-    """How old a turn is before its holder hears of who waits: most short ones are over by then, and need not be told."""
+    """A turn younger than this is left alone: most short ones are over by then, and nobody need hear of who waits."""
     keep: Seconds = 0.005
     """How long a holder that somebody waits for may be idle."""
     jam: Seconds = 0.5
