@@ -139,9 +139,10 @@ class Server:
 
     def carry_out(self) -> None:
         """Do what the desk has decided; a client that turns out to be gone may lead to more."""
+        carry = self._carry
         while orders := self.desk.take_orders():
             for order in orders:
-                self._carry[type(order)](order)
+                carry[type(order)](order)
 
     def _tell(self, order: Tell) -> None:
         data = wire.write(order.message)

@@ -50,13 +50,16 @@ class WaitingLine(Generic[W]):
         """A wish begins to wait."""
         self.arrivals[wish.serial] = wish
         self.together += wish.together
-        self._insert(self._entry(wish))
+        self._insert(self._by_rank(wish))
 
     def remove(self, wish: W) -> None:
         """A wish waits no longer."""
         if self.arrivals.pop(wish.serial, None) is not None:
             self.together -= wish.together
-            self._take_out(wish, self._entry(wish))
+            if self._line[0][3] is wish:
+                del self._line[0]
+            else:
+                self._take_out(self._entry(wish))
 
     def top(self) -> W | None:
         """Who goes first."""
@@ -73,7 +76,7 @@ class WaitingLine(Generic[W]):
 
     def put_in_front(self, wish: W) -> None:
         """A wish has aged."""
-        self._take_out(wish, self._by_rank(wish))
+        self._take_out(self._by_rank(wish))
         self._insert(self._entry(wish))
 
     def reorder(self, policy: Policy) -> None:
@@ -96,6 +99,5 @@ class WaitingLine(Generic[W]):
         else:
             self._line.append(entry)
 
-    def _take_out(self, wish: W, entry: Entry[W]) -> None:
-        line = self._line
-        del line[0 if line[0][3] is wish else bisect_left(line, entry)]
+    def _take_out(self, entry: Entry[W]) -> None:
+        del self._line[bisect_left(self._line, entry)]
