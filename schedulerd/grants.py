@@ -14,7 +14,6 @@ from schedulerd.messages import Grant, Wanted, Yield
 from schedulerd.model import Accounted, Gpu, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds
 
-
 _WORD = 0xFFFFFFFF
 
 
