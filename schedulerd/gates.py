@@ -46,9 +46,10 @@ class SharedMemory:
         _seal(self.ledger, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
 
     def set_word(self, gpu: str, value: int) -> None:
-        """Open the gate of a GPU for a turn, or close it with 0; wakes who sleeps on it."""
+        """Open the gate of a GPU for a turn, and wake who sleeps on it; or close it with 0, which lets nobody go on."""
         self._words[gpu].value = value
-        self._wakers[gpu]()
+        if value:
+            self._wakers[gpu]()
 
     def own_slot(self, slot: int, owner: int) -> None:
         """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""
