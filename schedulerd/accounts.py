@@ -46,7 +46,7 @@ class Share:
     @property
     def expected_burst(self) -> Seconds:
         """What was learned, or what this one has taken already."""
-        return max(self.burst, self.burst_so_far)
+        return self.burst if self.burst > self.burst_so_far else self.burst_so_far
 
     def count_wait(self, seconds: Seconds) -> None:
         """A turn began after so long a wait."""
@@ -87,7 +87,7 @@ class BusyTime:
     sampled_at: Seconds = float("-inf")
     samples: deque[tuple[Seconds, Seconds]] = field(default_factory=deque)
 
-    def add(self, seconds: Seconds, *, now: Seconds) -> None:
+    def add(self, seconds: Seconds, now: Seconds) -> None:
         """Somebody has held it for the `seconds` up to now."""
         self.total += seconds
         if now - self.sampled_at >= _SAMPLE_EVERY:

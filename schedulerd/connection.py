@@ -18,6 +18,7 @@ READ_BYTES = 4096
 """Read at once: a client that floods gets one helping a batch, like everybody."""
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("=iII")
+_NO_SIGNAL = int(socket.MSG_NOSIGNAL)
 
 
 class Broken(Exception):
@@ -27,7 +28,18 @@ class Broken(Exception):
 class Connection:
     """A connected socket."""
 
-    __slots__ = ("_loop", "_pending", "_socket", "_unread", "client", "closing", "descriptor", "folder", "pidfd")
+    __slots__ = (
+        "_loop",
+        "_pending",
+        "_recv",
+        "_send",
+        "_socket",
+        "_unread",
+        "client",
+        "closing",
+        "descriptor",
+        "folder",
+    )
 
     def __init__(self, client: int, accepted: socket.socket, loop: Loop, folder: str) -> None:
         accepted.setblocking(False)
@@ -35,9 +47,9 @@ class Connection:
         self.folder = folder
         """The allocation whose socket this came through; empty stand-alone."""
         self.descriptor = accepted.fileno()
-        self.pidfd: int | None = None
         self.closing = False
         self._socket = accepted
+        self._recv, self._send = accepted.recv, accepted.send
         self._loop = loop
         self._pending: deque[bytes] = deque()
         self._unread = 0
@@ -51,16 +63,18 @@ class Connection:
     def open_pidfd(self) -> int | None:
         """A descriptor that becomes readable when the peer dies, whoever inherited its socket."""
         try:
-            self.pidfd = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
-            os.set_inheritable(self.pidfd, False)
+            pidfd = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+            os.set_inheritable(pidfd, False)
         except OSError:
-            self.pidfd = _pidfd_of(self.peer()[0])  # before Linux 6.5
-        return self.pidfd
+            return _pidfd_of(self.peer()[0])  # before Linux 6.5
+        return pidfd
 
     def receive(self) -> bytes | None:
-        """What has come; None when nothing has, for all the event said."""
+        """What has come, after a try to send what is unsent; None when nothing has, for all the event said."""
+        if self._pending:
+            self._flush()
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._recv(READ_BYTES)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -72,12 +86,7 @@ class Connection:
     def send(self, data: bytes) -> None:
         """Write now what goes now; keep the rest until the other side reads."""
         if not self._pending:
-            try:
-                sent = self._socket.send(data, socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                raise Broken(str(error)) from None
+            sent = self._send_now(data)
             if sent == len(data):
                 return
             data = data[sent:]
@@ -99,17 +108,19 @@ class Connection:
         if sent < len(data):
             self.send(data[sent:])
 
-    def flush(self) -> None:
-        """The other side reads again."""
+    def _send_now(self, data: bytes) -> int:
+        try:
+            return self._send(data, _NO_SIGNAL)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise Broken(str(error)) from None
+
+    def _flush(self) -> None:
         while self._pending:
             data = self._pending.popleft()
             self._unread -= len(data)
-            try:
-                sent = self._socket.send(data, socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                raise Broken(str(error)) from None
+            sent = self._send_now(data)
             if sent < len(data):
                 self._pending.appendleft(data[sent:])
                 self._unread += len(data) - sent
@@ -121,11 +132,8 @@ class Connection:
         return not self._pending
 
     def close(self) -> None:
-        """Let go of the descriptors, once the batch is over."""
+        """Let go of the descriptor, once the batch is over."""
         self._loop.close(self._socket.detach())
-        if self.pidfd is not None:
-            self._loop.close(self.pidfd)
-            self.pidfd = None
 
 
 def _pidfd_of(pid: int) -> int | None:
