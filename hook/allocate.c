@@ -138,17 +138,12 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize,
 
 /* ------------------------------------------------------------------------------------------------ given back */
 
-/* Out of the books before the driver gives the address to somebody else, and back in when it refuses. */
 #define GIVE_BACK(function, space, name, arguments)                                                                     \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
-    struct allocation taken;                                                                                            \
-    bool is_known = memory_take(space, (uint64_t)(name), &taken);                                                       \
     CUresult result = driver.function arguments;                                                                        \
-    if (is_known && result == CUDA_SUCCESS)                                                                             \
-        memory_return(taken.gpu, taken.kind, taken.bytes);                                                              \
-    else if (is_known)                                                                                                  \
-        memory_remember(&taken);                                                                                        \
+    if (result == CUDA_SUCCESS)                                                                                         \
+        memory_forget(space, (uint64_t)(name));                                                                         \
     return result
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { GIVE_BACK(cuMemFree_v2, POINTER, dptr, (dptr)); }

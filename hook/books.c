@@ -1,4 +1,5 @@
 /* A hash table of allocations: open addressing, closed up again when one is removed, so that it never fills with graves.
+ * Of two with the same name the older is found: no step here turns the order of entries around.
  *
  * Pure data; knows nothing of the driver or the ledger. */
 #include "books.h"
@@ -31,9 +32,14 @@ static void grow(void) {
     table = larger;
     size = count ? count * 2 : 1024;
     used = 0;
-    for (size_t i = 0; i < count; i++)
-        if (before[i].is_used)
-            place(&before[i]);
+    size_t first = 0;
+    while (first < count && before[first].is_used)
+        first++; /* no run of entries crosses an empty place */
+    for (size_t i = 0; i < count; i++) {
+        const struct allocation *one = &before[(first + i) & (count - 1)];
+        if (one->is_used)
+            place(one);
+    }
     free(before);
 }
 

@@ -51,6 +51,8 @@ void memory_return(int gpu, enum memory_kind kind, uint64_t bytes);
 void memory_remember(const struct allocation *allocation);
 /* Takes an allocation out of the books, leaving its bytes counted; false when it is not there. */
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
+/* The same, and its bytes are counted no longer. */
+void memory_forget(enum memory_space space, uint64_t name);
 /* Changes the references of a handle; when none is left its bytes are returned. */
 void memory_refer(uint64_t handle, int change);
 void memory_end_graph(CUgraph graph);

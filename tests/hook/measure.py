@@ -18,6 +18,7 @@ from tests.hook.allocations import known_containers
 from tests.hook.peer import Connection, Peer
 from tests.hook.support import Machine, compiled, wait_until
 from tests.schedulerd.client import running_daemon
+from tests.simgpu.calibration import Workload, constant, kernels_of, rounds_of
 from tests.simgpu.record import Interval, Record, busy_share
 
 
@@ -83,11 +84,16 @@ def measure_overhead(threads: int, *, launches: int = 300_000, rounds: int = 8) 
         return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
 
 
-def measure_allocation(live: int) -> tuple[float, float]:
-    """ns of processor time for an allocation and its return, with so many alive: bare and hooked."""
+def measure_allocation(live: int, *, pairs: int = 21) -> tuple[float, float]:
+    """ns of processor time for an allocation and its return, with so many alive: bare, and what the hook adds.
+
+    The stand-in's own 2 us a call are mmap and munmap, which vary by more than the hook costs: bare and hooked runs take
+    turns, and the median of their differences counts.
+    """
     with real_daemon() as machine:
-        command = [compiled("bench_alloc"), str(live), "10000", "5"]
-        return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
+        command = [compiled("bench_alloc"), str(live), "4000", "5"]
+        runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
+    return statistics.median(bare for bare, _ in runs), statistics.median(hooked - bare for bare, hooked in runs)
 
 
 @contextmanager
@@ -220,27 +226,43 @@ def _environment(machine: Machine) -> Iterator[None]:
 
 
 SCALE = 20
-"""What every time of the calibrated workloads is divided by; each job is a third of its length besides."""
+"""What every time of simgpu's calibrated workloads is divided by."""
 
 
-def measure_pair(gigabytes: float, share: float, solo: float, *flags: str, hooked: bool = True) -> tuple[float, float]:
-    """Two of a calibrated job at once: seconds of the two one after the other by what one takes alone, and together."""
-    seconds = solo / 3 / SCALE
-    command = ["job", str(gigabytes), str(20 / SCALE), str(share), str(round(seconds)), f"train_{1000 // SCALE}ms"]
+def measure_pair(workload: Workload, *flags: str, hooked: bool = True) -> tuple[float, float]:
+    """Two of a calibrated job: seconds one after the other, by what one takes alone, and at once."""
+    host = constant("phase") * (1 - workload.device_share) / SCALE
+    kernel = f"train_{round(constant('kernel') * 1000 / SCALE)}ms"
+    command = [f"{workload.gigabytes * 1e9:.0f}", f"{host:g}", str(kernels_of(workload)), str(rounds_of(workload)), kernel]
     with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(Path(folder), devices="1xP100-16GB")
-        machine.settings = {"SIMGPU_PASS": f"{350 // SCALE}ms", "SIMGPU_PAGE_RATE": f"{5.7 * SCALE:.0f}GB"}
-        watching = ("--observer=spawn", "--metrics-port=0")  # it tells the daemon how large the card is
-        alone = float(machine.run(compiled(command[0]), *command[1:], hooked=False).well())
-        with (
-            _environment(machine),
-            running_daemon(machine.folder, f"--paging-rate={int(5.3 * SCALE)}Gi", *watching, *flags),
-        ):
+        machine = Machine(Path(folder), devices="1xP100-16GB", settings=_calibrated())
+        alone = _seconds_of(machine, command, jobs=1, hooked=False)
+        with _environment(machine), running_daemon(machine.folder, *_scaled(), *flags):
             wait_until((machine.folder / "control.sock").exists, what="the daemon's control socket")
             time.sleep(1)
-            began = time.monotonic()
-            jobs = [machine.start(compiled(command[0]), *command[1:], hooked=hooked) for _ in range(2)]
-            for job in jobs:
-                _, said = job.communicate(timeout=240)
-                assert job.returncode == 0, said
-            return 2 * alone, time.monotonic() - began
+            return 2 * alone, _seconds_of(machine, command, jobs=2, hooked=hooked)
+
+
+def _calibrated() -> dict[str, str]:
+    return {
+        "SIMGPU_SLICE": f"{constant('slice') * 1e3:g}ms",
+        "SIMGPU_SWITCH": f"{constant('switch') * 1e6:g}us",
+        "SIMGPU_OVERHEAD": f"{constant('overhead') * 1e9:.0f}",
+        "SIMGPU_PASS": f"{constant('pass') * 1e6 / SCALE:.0f}us",
+        "SIMGPU_PAGE_RATE": f"{constant('page rate') * 1e9 * SCALE:.0f}",
+    }
+
+
+def _scaled() -> list[str]:
+    """The daemon's settings that speak of paging, at this scale; its observer tells it how large the card is."""
+    rate = f"--paging-rate={constant('page rate') * 1e9 * SCALE:.0f}"
+    return [rate, f"--longest-turn={180 // SCALE}s", "--observer=spawn", "--metrics-port=0"]
+
+
+def _seconds_of(machine: Machine, command: list[str], *, jobs: int, hooked: bool) -> float:
+    """From the start of so many at once to the end of the last."""
+    program, began = compiled("job"), time.monotonic()
+    for job in [machine.start(program, *command, hooked=hooked) for _ in range(jobs)]:
+        _, said = job.communicate(timeout=240)
+        assert job.returncode == 0, said
+    return time.monotonic() - began
