@@ -87,7 +87,7 @@ class BusyTime:
     sampled_at: Seconds = float("-inf")
     samples: deque[tuple[Seconds, Seconds]] = field(default_factory=deque)
 
-    def add(self, seconds: Seconds, *, now: Seconds) -> None:
+    def add(self, seconds: Seconds, now: Seconds) -> None:
         """Somebody has held it for the `seconds` up to now."""
         self.total += seconds
         if now - self.sampled_at >= _SAMPLE_EVERY:

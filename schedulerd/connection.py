@@ -18,6 +18,7 @@ READ_BYTES = 4096
 """Read at once: a client that floods gets one helping a batch, like everybody."""
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("=iII")
+_NO_SIGNAL = int(socket.MSG_NOSIGNAL)
 
 
 class Broken(Exception):
@@ -27,7 +28,19 @@ class Broken(Exception):
 class Connection:
     """A connected socket."""
 
-    __slots__ = ("_loop", "_pending", "_socket", "_unread", "client", "closing", "descriptor", "folder", "pidfd")
+    __slots__ = (
+        "_loop",
+        "_pending",
+        "_recv",
+        "_send",
+        "_socket",
+        "_unread",
+        "client",
+        "closing",
+        "descriptor",
+        "folder",
+        "pidfd",
+    )
 
     def __init__(self, client: int, accepted: socket.socket, loop: Loop, folder: str) -> None:
         accepted.setblocking(False)
@@ -38,6 +51,7 @@ class Connection:
         self.pidfd: int | None = None
         self.closing = False
         self._socket = accepted
+        self._recv, self._send = accepted.recv, accepted.send
         self._loop = loop
         self._pending: deque[bytes] = deque()
         self._unread = 0
@@ -58,9 +72,11 @@ class Connection:
         return self.pidfd
 
     def receive(self) -> bytes | None:
-        """What has come; None when nothing has, for all the event said."""
+        """What has come, after a try to send what is unsent; None when nothing has, for all the event said."""
+        if self._pending:
+            self._flush()
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._recv(READ_BYTES)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -72,12 +88,7 @@ class Connection:
     def send(self, data: bytes) -> None:
         """Write now what goes now; keep the rest until the other side reads."""
         if not self._pending:
-            try:
-                sent = self._socket.send(data, socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                raise Broken(str(error)) from None
+            sent = self._send_now(data)
             if sent == len(data):
                 return
             data = data[sent:]
@@ -99,17 +110,19 @@ class Connection:
         if sent < len(data):
             self.send(data[sent:])
 
-    def flush(self) -> None:
-        """The other side reads again."""
+    def _send_now(self, data: bytes) -> int:
+        try:
+            return self._send(data, _NO_SIGNAL)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise Broken(str(error)) from None
+
+    def _flush(self) -> None:
         while self._pending:
             data = self._pending.popleft()
             self._unread -= len(data)
-            try:
-                sent = self._socket.send(data, socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                raise Broken(str(error)) from None
+            sent = self._send_now(data)
             if sent < len(data):
                 self._pending.appendleft(data[sent:])
                 self._unread += len(data) - sent

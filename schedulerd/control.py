@@ -202,8 +202,6 @@ class Control:
 
     def _ready(self, asker: Asker) -> None:
         try:
-            if not asker.connection.drained:
-                asker.connection.flush()
             data = asker.connection.receive()
             if data is not None:
                 self._received(asker, data)

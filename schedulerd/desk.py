@@ -5,42 +5,21 @@ is a sentence and the others notice nothing.  Does no I/O: the clock and what th
 May import the cores of this room and the contract only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from contract import wire as numbers
 from contract.grammar import Mode
 from contract.line import LONGEST, Line
 from schedulerd import messages, wire
 from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, TooMany
-from schedulerd.model import Container, Order, Tell
+from schedulerd.model import Admit, Ask, Container, Hangup, Order, Tell
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.turns import Turns
 
 
-class Hangup(NamedTuple):
-    """Close a connection once what was written to it has gone out."""
-
-    client: int
-
-
-class Admit(NamedTuple):
-    """A process was let in: its container's gate and ledger go with the welcome."""
-
-    client: int
-    welcome: messages.Welcome
-
-
-class Ask(NamedTuple):
-    """The container behind a connection must be looked up: call `Desk.identified` with the answer."""
-
-    client: int
-    hello: messages.Hello
-
-
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
-DeskOrder = Order | Hangup | Admit | Ask
 
 
 class Registry(Protocol):
@@ -72,7 +51,6 @@ class Desk:
         self.between: Callable[[], None] = lambda: None
         """Called after each line of several; the shell carries out what was decided up to there."""
         self.refusals: dict[str, int] = {}
-        self._orders: list[DeskOrder] = []
         self._strangers: dict[int, Seconds] = {}
         """Who has not said hello, and since when; in the order they came."""
         self._handlers: dict[type, Callable[..., None]] = {
@@ -82,16 +60,11 @@ class Desk:
             messages.Reserve: turns.reserve,
         }
 
-    def take_orders(self) -> Sequence[DeskOrder]:
+        self.take_orders = turns.take_orders
         """What the shell is to do; in this order."""
-        if not self._orders:
-            return self.turns.take_orders()
-        self._collect()
-        orders, self._orders = self._orders, []
-        return orders
 
-    def _collect(self) -> None:
-        self._orders.extend(self.turns.take_orders())
+    def _order(self, order: Order) -> None:
+        self.turns.grants.orders.append(order)
 
     # ------------------------------------------------------------------ connections
 
@@ -128,28 +101,30 @@ class Desk:
         one = self.conversations.get(client)
         if one is None or one.closing:
             return
-        *lines, one.buffer = (one.buffer + data if one.buffer else data).split(b"\n")
-        if len(lines) == 1:
-            self._line(one, lines[0], now)
-            lines.clear()
+        lines = (one.buffer + data if one.buffer else data).split(b"\n")
+        one.buffer = lines.pop()
         for line in lines:
+            self._line(one, line, now)
+            self.between()  # a grant goes out before anything else is looked at
             if one.closing:
                 return
-            self._line(one, line, now)
-            self.between()  # a grant goes out before the next line is looked at
-        if one.closing:
-            return
         if len(one.buffer) >= LONGEST:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 
     def _line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
+        usual = wire.read_usual(raw) if one.welcomed else None
+        if usual is None:
+            self._unusual_line(one, raw, now)
+            return
+        kind = type(usual)
+        try:
+            self._handlers[kind](one.client, usual, now)
+        except Refused as error:
+            self._refuse(one, error, USUAL_VERBS[kind])
+
+    def _unusual_line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
         verb = ""
         try:
-            usual = wire.read_usual(raw) if one.welcomed else None
-            if usual is not None:
-                verb = USUAL_VERBS[type(usual)]
-                self._handlers[type(usual)](one.client, usual, now)
-                return
             if len(raw) >= LONGEST:
                 raise TooLong(f"a line of {len(raw) + 1} bytes")
             line = wire.split(raw)
@@ -169,14 +144,13 @@ class Desk:
         self._handlers[type(message)](one.client, message, now)
 
     def _refuse(self, one: Conversation, error: Refused, verb: str) -> None:
-        self._collect()
         self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
         one.errors += 1
-        self._orders.append(Tell((one.client,), messages.Complaint(error.code, str(error), verb)))
+        self._order(Tell((one.client,), messages.Complaint(error.code, str(error), verb)))
         if error.closes or one.errors >= numbers.MOST_ERRORS:
             one.closing = True
             one.buffer = b""
-            self._orders.append(Hangup(one.client))
+            self._order(Hangup(one.client))
 
     # ------------------------------------------------------------------ hello
 
@@ -191,8 +165,7 @@ class Desk:
         if container is None:
             one.hello = message
             self._strangers.pop(one.client, None)
-            self._collect()
-            self._orders.append(Ask(one.client, message))
+            self._order(Ask(one.client, message))
         else:
             self._admit(one, message, container, now)
 
@@ -223,8 +196,7 @@ class Desk:
         slot = self.turns.join(one.client, container)
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
-        self._collect()
-        self._orders.append(Admit(one.client, self._welcome(one.client, facts, slot)))
+        self._order(Admit(one.client, self._welcome(one.client, facts, slot)))
         for held, alone in ((hello.holding, True), (hello.beside, False)):
             mine = tuple(each for each in held if each.gpu in facts.gpus)
             self.turns.announce(one.client, mine, now, alone=alone)

@@ -23,7 +23,8 @@ _HEADER = struct.Struct("=8s40s")
 _FIRST = 64
 _GPU = struct.Struct("=64sI4x")
 _HOLDER = struct.Struct("=128sI4x")
-_GPU_SIZE = _GPU.size + _HOLDERS * _HOLDER.size
+_HOLDER_SIZE = _HOLDER.size
+_GPU_SIZE = _GPU.size + _HOLDERS * _HOLDER_SIZE
 _SIZE = _FIRST + _GPUS * _GPU_SIZE
 _COUNT_AT = 64
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -77,10 +78,12 @@ class Footprint:
         else:
             holders.pop(container, None)
             self._words[place.count] = len(holders)  # first, so that nobody is counted whose name is written over
+            if not holders:
+                return
         at = place.at + _GPU.size
         for name in islice(holders, _HOLDERS):
-            self._map[at : at + _HOLDER.size] = _holder(name, holders[name])
-            at += _HOLDER.size
+            self._map[at : at + _HOLDER_SIZE] = _holder(name, holders[name])
+            at += _HOLDER_SIZE
         if processes:
             self._words[place.count] = len(holders)
 

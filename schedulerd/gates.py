@@ -10,6 +10,8 @@ import mmap
 import os
 import platform
 import struct
+from collections.abc import Callable
+from functools import partial
 
 from contract import shared_memory as layout
 
@@ -18,8 +20,8 @@ _FUTEX_WAKE = 1
 _SLOTS_USED_AT = 16
 _EVERYBODY = 0x7FFFFFFF
 _FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
-_libc = ctypes.CDLL(None, use_errno=True)
-_syscall = _libc.syscall
+# Waking never waits, so the interpreter's lock is kept: letting go of it and taking it again would cost as much.
+_syscall = ctypes.PyDLL(None).syscall
 
 
 class SharedMemory:
@@ -33,7 +35,7 @@ class SharedMemory:
         self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
         self._words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in self._places.items()}
-        self._addresses = {uuid: ctypes.c_void_p(ctypes.addressof(word)) for uuid, word in self._words.items()}
+        self._wakers = {uuid: _waker(word) for uuid, word in self._words.items()}
         # The one writable map exists by now; every later one is refused.
         _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
         self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)))
@@ -44,7 +46,7 @@ class SharedMemory:
     def set_word(self, gpu: str, value: int) -> None:
         """Open the gate of a GPU for a turn, or close it with 0; wakes who sleeps on it."""
         self._words[gpu].value = value
-        _syscall(_FUTEX, self._addresses[gpu], _FUTEX_WAKE, _EVERYBODY)
+        self._wakers[gpu]()
 
     def own_slot(self, slot: int, owner: int) -> None:
         """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""
@@ -65,6 +67,11 @@ class SharedMemory:
         self._ledger_map.close()
         os.close(self.gate)
         os.close(self.ledger)
+
+
+def _waker(word: ctypes.c_uint32) -> Callable[[], int]:
+    """Wakes whoever sleeps on a word."""
+    return partial(_syscall, _FUTEX, ctypes.c_void_p(ctypes.addressof(word)), _FUTEX_WAKE, _EVERYBODY)
 
 
 def _create(name: str, size: int) -> int:

@@ -7,6 +7,7 @@ May import the model and the pure functions of this room only.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from schedulerd import memory
 from schedulerd.messages import Grant, Wanted, Yield
@@ -143,18 +144,9 @@ class Grants:
     def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
         """A turn starts: gates open."""
         self._counter += 1
-        turn = Turn(
-            counter=self._counter,
-            name=f"{self.epoch}.{self._counter}",
-            tenant=tenant,
-            gpus=gpus,
-            names=wish.names,
-            all_gpus=frozenset(wish.names),
-            granted_at=now,
-            quantum=memory.quantum(self.rules, wish),
-            standings=wish.standings,
-            beside=self._can_share(wish),
-        )
+        name = f"{self.epoch}.{self._counter}"
+        quantum, beside = memory.quantum(self.rules, wish), self.rules.side_by_side and self._can_share(wish)
+        turn = Turn(self._counter, name, tenant, gpus, wish.names, now, quantum, wish.standings, beside)
         self.turns[turn.name] = turn
         for gpu in gpus:
             self._seat(gpu, turn, now)
@@ -163,24 +155,26 @@ class Grants:
     def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:
         self.accrue(gpu, now)
         gpu.holders.append(turn)
-        key = turn.tenant.facts.key
+        tenant = turn.tenant
+        key = tenant.facts.key
         if gpu.last_holder != key:
             gpu.switches += 1
             gpu.last_holder = key
-        turn.tenant.turns[gpu.uuid] = turn
-        self.orders.append(SetGate(key, gpu.uuid, word_of(turn), len(turn.tenant.processes)))
+        tenant.turns[gpu.uuid] = turn
+        self.orders.append(SetGate(key, gpu.uuid, word_of(turn), len(tenant.processes)))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
-        names = turn.names
-        turn.riders.update(dict.fromkeys(processes, turn.all_gpus))
+        everything = turn.names
+        for process in processes:
+            turn.riders[process] = everything
         waiting = False
         for gpu in turn.gpus:
             waiting = waiting or bool(gpu.queue.arrivals)
         if len(processes) == len(turn.tenant.processes):
             turn.told = waiting
-        quantum_ms = max(1, round(turn.quantum * 1000))
-        message = Grant(turn.name, names, quantum_ms, turn.beside, waiting, self._keep_ms(turn) if waiting else 0)
+        keep_ms = self._keep_ms(turn) if waiting else 0
+        message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.beside, waiting, keep_ms)
         self.orders.append(Tell(processes, message))
 
     def let_ride(self, turn: Turn, process: int) -> None:
@@ -226,12 +220,13 @@ class Grants:
         passed, gpu.accrued_at = now - gpu.accrued_at, now
         if not gpu.holders or passed <= 0:
             return
-        gpu.busy.add(passed, now=now)
-        part = passed / len(gpu.holders)
+        gpu.busy.add(passed, now)
+        part = passed * 100 / len(gpu.holders)
         for turn in gpu.holders:
-            share = turn.tenant.shares[gpu.uuid]
+            tenant = turn.tenant
+            share = tenant.shares[gpu.uuid]
             share.held += passed
-            share.virtual += part * 100 / turn.tenant.facts.weight
+            share.virtual += part / tenant.facts.weight
 
     # ------------------------------------------------------------------ claims and age
 
@@ -289,6 +284,9 @@ class Grants:
 
     def _mind_holder(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
         """What a running holder must hear; comes back with when to look at it again."""
+        left_alone = turn.granted_at + self.rules.hush
+        if now < left_alone and gpu.paused is None:
+            return left_alone
         due = self._due(gpu, turn, now)
         if due <= now:
             self.ask(turn, now, reason=gpu.paused or "overdue")
@@ -322,8 +320,10 @@ class Grants:
     def _keep_ms(self, turn: Turn) -> int:
         keep = 0.0
         for gpu in turn.gpus:
-            keep = max(keep, memory.keep(self.rules, gpu, turn.tenant))
-        return max(1, round(keep * 1000))
+            worth = memory.keep(self.rules, gpu, turn.tenant)
+            if worth > keep:
+                keep = worth
+        return _milliseconds(keep)
 
     def ask(self, turn: Turn, now: Seconds, *, reason: str = "overdue") -> None:
         """Ask a holder to yield; after the grace its turn is revoked for this reason."""
@@ -337,6 +337,12 @@ class Grants:
             self.ring(gpu, turn.deadline)
         message = Yield(turn.name, round(self.rules.grace * 1000))
         self.orders.append(Tell(tuple(turn.tenant.processes), message))
+
+
+@lru_cache(maxsize=4096)
+def _milliseconds(seconds: Seconds) -> int:
+    """For the wire: never 0."""
+    return max(1, round(seconds * 1000))
 
 
 def word_of(turn: Turn) -> int:

@@ -17,7 +17,9 @@ log = logging.getLogger(__name__)
 Seconds = float
 _LONGEST_SLEEP: Seconds = 3600.0
 _SLOW_BATCH: Seconds = 0.1
+_EVENTS_AT_ONCE = 128
 LATENCY_BOUNDS: tuple[Seconds, ...] = (0.0001, 0.001, 0.01, 0.1)
+_USUAL = LATENCY_BOUNDS[0]
 
 
 class Loop:
@@ -29,10 +31,11 @@ class Loop:
         """How many batches took how long."""
         self.worked: Seconds = 0.0
         """Time in batches, all together."""
+        self.after: Callable[[], None] = lambda: None
+        """Called after each event and alarm: the place to carry out orders."""
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._alarms: list[tuple[Callable[[], Seconds], Callable[[Seconds], None]]] = []
-        self._after: list[Callable[[], None]] = []
         self._closing: list[int] = []
         self._running = True
 
@@ -55,10 +58,6 @@ class Loop:
         """Before each sleep, `due` says when `ring` must be called."""
         self._alarms.append((due, ring))
 
-    def add_after(self, function: Callable[[], None]) -> None:
-        """Call this after each event and alarm: the place to carry out orders."""
-        self._after.append(function)
-
     def stop(self) -> None:
         """Leave `run` after this batch."""
         self._running = False
@@ -76,32 +75,31 @@ class Loop:
             upcoming = when()
             if upcoming < due:
                 due = upcoming
-        events = self._epoll.poll(max(0.0, min(due - now, _LONGEST_SLEEP)))
+        events = self._epoll.poll(due - now if due > now else 0, _EVENTS_AT_ONCE)
         began = self.clock()
         for descriptor, mask in events:
             handler = self._handlers.get(descriptor)
             if handler is not None:
                 handler(mask)
-                self._finish()
+                self.after()
         if began >= due:
-            for when, ring in self._alarms:
-                if when() <= began:
-                    ring(began)
-                    self._finish()
+            self._ring(began)
         if self._closing:
             self._close_all()
         self._count(self.clock() - began)
 
-    def _finish(self) -> None:
-        for function in self._after:
-            function()
+    def _ring(self, now: Seconds) -> None:
+        for when, ring in self._alarms:
+            if when() <= now:
+                ring(now)
+                self.after()
 
     def _close_all(self) -> None:
         while self._closing:
             os.close(self._closing.pop())
 
     def _count(self, seconds: Seconds) -> None:
-        self.latencies[bisect_left(LATENCY_BOUNDS, seconds)] += 1
+        self.latencies[0 if seconds <= _USUAL else bisect_left(LATENCY_BOUNDS, seconds)] += 1
         self.worked += seconds
         if seconds > _SLOW_BATCH:
             log.warning("one batch of events took %.3f s: everybody's turns waited for it", seconds)

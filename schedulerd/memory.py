@@ -56,12 +56,15 @@ def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
 
 def quantum(rules: Rules, wish: Wish) -> Seconds:
     """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
-    fixed = wish.tenant.facts.quantum
+    tenant = wish.tenant
+    fixed = tenant.facts.quantum
     if fixed is not None:
         return fixed
     longest = 0.0
     for gpu in wish.gpus:
-        longest = max(longest, _quantum_on(rules, gpu, wish.tenant))
+        wanted = _quantum_on(rules, gpu, tenant)
+        if wanted > longest:
+            longest = wanted
     return longest
 
 

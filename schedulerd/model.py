@@ -11,7 +11,7 @@ from typing import NamedTuple
 from contract import wire as numbers
 from contract.grammar import DEFAULT_WEIGHT, AllocationKind, Mode, OnLoss
 from schedulerd.accounts import BusyTime, Share
-from schedulerd.messages import Answer
+from schedulerd.messages import Answer, Hello, Welcome
 from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
@@ -39,6 +39,8 @@ class Rules:
     """What a process's context takes on a card, which nobody reports."""
     grace: Seconds = numbers.GRACE_MS / 1000
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
+    hush: Seconds = 0.001
+    """A turn younger than this is left alone: most short ones are over by then, and nobody need hear of who waits."""
     keep: Seconds = 0.005
     """How long a holder that somebody waits for may be idle."""
     jam: Seconds = 0.5
@@ -118,13 +120,12 @@ class Turn:
     tenant: Tenant
     gpus: tuple["Gpu", ...]
     names: tuple[str, ...]
-    all_gpus: frozenset[str]
     granted_at: Seconds
     quantum: Seconds
     standings: dict[str, Standing]
     beside: bool
     """Others may be on its GPUs at the same time."""
-    riders: dict[int, frozenset[str]] = field(default_factory=dict)
+    riders: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""
     told: bool = False
     """Its processes know that somebody waits."""
@@ -208,4 +209,24 @@ class Notice(NamedTuple):
     gpus: tuple[str, ...]
 
 
-Order = Tell | SetGate | Accounted | FreeSlot | Notice
+class Hangup(NamedTuple):
+    """Close a connection once what was written to it has gone out."""
+
+    client: int
+
+
+class Admit(NamedTuple):
+    """A process was let in: its container's gate and ledger go with the welcome."""
+
+    client: int
+    welcome: Welcome
+
+
+class Ask(NamedTuple):
+    """The container behind a connection must be looked up: call `Desk.identified` with the answer."""
+
+    client: int
+    hello: Hello
+
+
+Order = Tell | SetGate | Accounted | FreeSlot | Notice | Hangup | Admit | Ask

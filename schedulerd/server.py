@@ -15,12 +15,12 @@ from pathlib import Path
 
 from schedulerd import wire
 from schedulerd.connection import Broken, Connection
-from schedulerd.desk import Admit, Ask, Desk, Hangup
+from schedulerd.desk import Desk
 from schedulerd.errors import Unusable
 from schedulerd.gates import SharedMemory
 from schedulerd.loop import Loop
 from schedulerd.messages import Hello
-from schedulerd.model import Accounted, FreeSlot, Notice, SetGate, Tell
+from schedulerd.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,7 @@ class Server:
         }
         loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
         loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
-        loop.add_after(self.carry_out)
-        desk.between = self.carry_out
+        loop.after = desk.between = self.carry_out
 
     # ------------------------------------------------------------------ listening
 
@@ -112,8 +111,6 @@ class Server:
 
     def _ready(self, connection: Connection, _mask: int) -> None:
         try:
-            if not connection.drained:
-                connection.flush()
             data = connection.receive()
         except Broken:
             self._lost(connection)
@@ -150,15 +147,13 @@ class Server:
         data = wire.write(order.message)
         for client in order.to:
             connection = self.connections.get(client)
-            if connection is not None:
-                self._send(connection, data)
-
-    def _send(self, connection: Connection, data: bytes) -> None:
-        try:
-            connection.send(data)
-        except Broken as error:
-            log.info("client %d is gone: %s", connection.client, error)
-            self._lost(connection)
+            if connection is None:
+                continue
+            try:
+                connection.send(data)
+            except Broken as error:
+                log.info("client %d is gone: %s", client, error)
+                self._lost(connection)
 
     def _set_gate(self, order: SetGate) -> None:
         self.on_gate(order.gpu, order.container, order.processes if order.word else 0)

@@ -46,7 +46,9 @@ class Turns:
 
     def take_orders(self) -> list[Order]:
         """What is to be done since this was last asked; in this order."""
-        orders, self.grants.orders = self.grants.orders, []
+        orders = self.grants.orders
+        if orders:
+            self.grants.orders = []
         return orders
 
     def gpu(self, uuid: str) -> Gpu:
@@ -202,7 +204,8 @@ class Turns:
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         self._move_clock(gpu, now)
-        share.virtual = max(share.virtual, gpu.clock)
+        if share.virtual < gpu.clock:
+            share.virtual = gpu.clock
         return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
@@ -223,7 +226,7 @@ class Turns:
         if turn is None or process not in turn.riders:
             return
         if answer.gpus is not None:
-            turn.riders[process] = turn.riders[process].difference(answer.gpus)
+            turn.riders[process] = tuple(gpu for gpu in turn.riders[process] if gpu not in answer.gpus)
             if turn.riders[process]:
                 return
         del turn.riders[process]
@@ -322,7 +325,8 @@ class Turns:
 
     def next_alarm(self) -> Seconds:
         """When `wake` has something to do."""
-        return min(self.grants.soonest, self.jams.alarm)
+        soonest, jam = self.grants.soonest, self.jams.alarm
+        return soonest if soonest < jam else jam
 
     def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:

@@ -163,7 +163,7 @@ def read_usual(raw: bytes) -> messages.Request | None:
     if usual is None:
         return None
     turn, reason, busy = usual.groups()
-    return messages.Done(turn.decode(), None, _USUAL_REASONS[reason], int(busy or 0))
+    return messages.Done(turn.decode(), None, _USUAL_REASONS[reason], int(busy) if busy else 0)
 
 
 def remember(raw: bytes, message: messages.Request) -> None:

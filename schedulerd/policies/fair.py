@@ -12,7 +12,7 @@ def _least_served_first(one: Standing) -> float:
 def _until_it_has_had_more(holder: Standing, waiter: Standing, quantum: Seconds) -> Seconds:
     """At least a quantum; longer while the holder has still had less than who waits, which spares needless switches."""
     behind = (waiter.virtual - holder.virtual) * holder.weight / _USUAL_WEIGHT
-    return max(quantum, behind)
+    return behind if behind > quantum else quantum
 
 
 POLICY = Policy(

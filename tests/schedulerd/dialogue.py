@@ -11,8 +11,8 @@ from pathlib import Path
 from contract.grammar import Mode
 from contract.line import Line, decode, encode
 from schedulerd import messages, wire
-from schedulerd.desk import Admit, Desk, DeskOrder, Hangup
-from schedulerd.model import Container, Rules, SetGate, Tell
+from schedulerd.desk import Desk
+from schedulerd.model import Admit, Container, Hangup, Order, Rules, SetGate, Tell
 from schedulerd.policies import POLICIES
 from schedulerd.turns import Turns
 
@@ -52,6 +52,7 @@ class Stage:
             quantum=int(words["quantum_ms"]) / 1000,
             grace=int(words.get("grace_ms", "5000")) / 1000,
             announce=int(words.get("announce_ms", "2000")) / 1000,
+            hush=0.0,
             keep=int(words.get("idle_ms", "5")) / 1000,
             side_by_side=words.get("side_by_side", "when-it-fits") != "never",
         )
@@ -116,7 +117,7 @@ class Stage:
         for order in self.running.take_orders():
             self._carry_out(order)
 
-    def _carry_out(self, order: DeskOrder) -> None:
+    def _carry_out(self, order: Order) -> None:
         names = {client: name for name, client in self.clients.items()}
         if isinstance(order, Tell):
             for client in order.to:

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from contract.line import Line, encode
 from schedulerd import wire
-from schedulerd.desk import Admit, Desk, Hangup, believed
-from schedulerd.model import Rules, SetGate, Tell
+from schedulerd.desk import Desk, believed
+from schedulerd.model import Admit, Hangup, Rules, SetGate, Tell
 from schedulerd.turns import Turns
 from tests.drills import Drill, count
 from tests.schedulerd import test_properties
