@@ -22,7 +22,7 @@ static enum drain own_drain(const char *turn) {
         struct place *place = &state.places[gpu];
         if (!is_of_turn(gpu, turn))
             continue;
-        if (!place->is_flushed && slots_clear(gpu)) {
+        if (!place->is_flushed && slots_clear_soon(gpu)) {
             flight_flush(gpu);
             place->is_flushed = true;
         }
