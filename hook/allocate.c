@@ -10,15 +10,31 @@
 
 #define PITCH 512
 
+/* The GPU of the context that this thread allocated in last; void as soon as any context has ended. */
+static __thread struct {
+    CUcontext context;
+    uint64_t generation;
+    int gpu;
+} last_seen;
+
 /* The container's GPU of the current context; negative: not ours to count. */
 static int gpu_for_memory(CUcontext *context) {
-    if (inside_driver || !DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context || !turns_ready())
+    if (inside_driver || !DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context)
         return -1;
-    return locate_current();
+    uint64_t seen = atomic_load_explicit(&generation, memory_order_acquire);
+    if (LIKELY(last_seen.context == *context) && LIKELY(last_seen.generation == seen))
+        return last_seen.gpu;
+    int gpu = turns_ready() ? locate_current() : -1;
+    if (gpu >= 0) {
+        last_seen.context = *context;
+        last_seen.generation = seen;
+        last_seen.gpu = gpu;
+    }
+    return gpu;
 }
 
 static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum memory_kind kind, CUcontext context) {
-    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = (unsigned char)kind,
+    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = kind & 1,
                                          .space = POINTER, .context = context});
 }
 

@@ -26,11 +26,12 @@ static void place(const struct allocation *allocation) {
 static void grow(void) {
     struct allocation *before = table;
     size_t count = size;
-    struct allocation *larger = calloc(count ? count * 2 : 1024, sizeof *larger);
-    if (!larger)
+    size_t doubled = count ? count * 2 : 1024;
+    void *larger = NULL;
+    if (posix_memalign(&larger, 64, doubled * sizeof *before))
         return;
-    table = larger;
-    size = count ? count * 2 : 1024;
+    table = memset(larger, 0, doubled * sizeof *before);
+    size = doubled;
     used = 0;
     size_t first = 0;
     while (first < count && before[first].is_used)
@@ -44,7 +45,7 @@ static void grow(void) {
 }
 
 void books_add(const struct allocation *allocation) {
-    if (used * 2 >= size)
+    if (used * 3 >= size * 2)
         grow();
     if (used + 1 < size) /* else there is no memory at all: it stays counted, and is never returned */
         place(allocation);

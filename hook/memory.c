@@ -292,12 +292,12 @@ void memory_refer(uint64_t handle, int change) {
 }
 
 static bool is_of_graph(const struct allocation *allocation, const void *graph) {
-    return graph && (const void *)allocation->graph == graph;
+    return allocation->owner == OF_GRAPH && graph && (const void *)allocation->graph == graph;
 }
 
 static bool is_of_dead_context(const struct allocation *allocation, const void *ignored) {
     (void)ignored;
-    return allocation->context && !context_is_alive(allocation->context);
+    return allocation->owner == OF_CONTEXT && allocation->context && !context_is_alive(allocation->context);
 }
 
 static void remove_all(bool (*is_gone)(const struct allocation *, const void *), const void *which) {

@@ -12,15 +12,19 @@ enum memory_kind { PAGEABLE, UNPAGEABLE };
 /* What names an allocation: numbers of different spaces may be equal. */
 enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
 
+enum memory_owner { OF_CONTEXT, OF_GRAPH, OF_HANDLE };
+
+/* 32 bytes: two a cache line, none across two. */
 struct allocation {
     uint64_t name, bytes;
-    CUcontext context;
-    CUgraph graph;
-    uint64_t handle; /* of a mapping */
+    union {
+        CUcontext context;
+        CUgraph graph;
+        uint64_t handle; /* of a mapping */
+    };
     int references;
     signed char gpu;
-    unsigned char kind, space;
-    bool is_used;
+    unsigned char kind : 1, space : 3, owner : 2, is_used : 1;
 };
 
 /* A driver may call its own exported functions, and so come back to us: what is inside one call is counted once. */

@@ -99,7 +99,7 @@ def _several_gpus() -> Iterator[Row]:
         more_is_better=True,
     )
     yield Row(what="  the gang ran on half its GPUs", value=gang.halved, unit="s", limit=0)
-    job = measure.measure_parallel(8)
+    job = measure.measure_parallel(20)
     share = min(job.gang, job.singles) / ((job.gang + job.singles) / 2)
     yield Row(
         what="job of two processes with collectives, gang: of its fair share",
