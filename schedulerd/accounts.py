@@ -46,7 +46,7 @@ class Share:
     @property
     def expected_burst(self) -> Seconds:
         """What was learned, or what this one has taken already."""
-        return max(self.burst, self.burst_so_far)
+        return self.burst if self.burst > self.burst_so_far else self.burst_so_far
 
     def count_wait(self, seconds: Seconds) -> None:
         """A turn began after so long a wait."""

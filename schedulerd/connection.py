@@ -39,7 +39,6 @@ class Connection:
         "closing",
         "descriptor",
         "folder",
-        "pidfd",
     )
 
     def __init__(self, client: int, accepted: socket.socket, loop: Loop, folder: str) -> None:
@@ -48,7 +47,6 @@ class Connection:
         self.folder = folder
         """The allocation whose socket this came through; empty stand-alone."""
         self.descriptor = accepted.fileno()
-        self.pidfd: int | None = None
         self.closing = False
         self._socket = accepted
         self._recv, self._send = accepted.recv, accepted.send
@@ -65,11 +63,11 @@ class Connection:
     def open_pidfd(self) -> int | None:
         """A descriptor that becomes readable when the peer dies, whoever inherited its socket."""
         try:
-            self.pidfd = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
-            os.set_inheritable(self.pidfd, False)
+            pidfd = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+            os.set_inheritable(pidfd, False)
         except OSError:
-            self.pidfd = _pidfd_of(self.peer()[0])  # before Linux 6.5
-        return self.pidfd
+            return _pidfd_of(self.peer()[0])  # before Linux 6.5
+        return pidfd
 
     def receive(self) -> bytes | None:
         """What has come, after a try to send what is unsent; None when nothing has, for all the event said."""
@@ -134,11 +132,8 @@ class Connection:
         return not self._pending
 
     def close(self) -> None:
-        """Let go of the descriptors, once the batch is over."""
+        """Let go of the descriptor, once the batch is over."""
         self._loop.close(self._socket.detach())
-        if self.pidfd is not None:
-            self._loop.close(self.pidfd)
-            self.pidfd = None
 
 
 def _pidfd_of(pid: int) -> int | None:

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from contract import paths
+from contract.wire import MOST_CONNECTIONS
 from schedulerd.control import Control, Requests
 from schedulerd.desk import Desk, believed
 from schedulerd.errors import Unusable
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 _FOR_EVERY_USER = 0o666
 """Containers do not run as root; who may reach the socket is decided by what is mounted."""
 _FOR_ROOT = 0o600
+_DESCRIPTORS = 6 * MOST_CONNECTIONS
+"""A connection takes one, its process one, its container four: a map keeps a descriptor of its own."""
 _YOUNG_OBJECTS = 50_000
 
 
@@ -122,9 +125,12 @@ def _folder(path: Path, flag: str) -> Path:
 
 
 def _raise_descriptor_limit() -> None:
-    """A connection takes two descriptors, a container two: the soft limit of 1024 would be reached at once."""
+    """As many as all connections can need; without the right to it, as many as there may be."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, max(hard, _DESCRIPTORS)))
+    except (ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _stop_on_signals(loop: Loop) -> None:

@@ -18,7 +18,6 @@ from schedulerd.model import Admit, Ask, Container, Hangup, Order, Tell
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.turns import Turns
 
-
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
 

@@ -27,14 +27,16 @@ _syscall = ctypes.PyDLL(None).syscall
 class SharedMemory:
     """A container's gate and ledger, open as long as a process of it is connected."""
 
+    __slots__ = ("_gate_map", "_gpus", "_ledger_map", "_slots_used", "_wakers", "_words", "gate", "ledger")
+
     def __init__(self, container: str, gpus: tuple[str, ...]) -> None:
-        self._places = {uuid: layout.gate_word(index) for index, uuid in enumerate(gpus)}
+        places = {uuid: layout.gate_word(index) for index, uuid in enumerate(gpus)}
         self._gpus = len(gpus)
         self._slots_used = 0
         self.gate = _create(f"nvshare-gate:{container}", layout.gate_size(len(gpus)))
         self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
-        self._words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in self._places.items()}
+        self._words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in places.items()}
         self._wakers = {uuid: _waker(word) for uuid, word in self._words.items()}
         # The one writable map exists by now; every later one is refused.
         _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
@@ -44,9 +46,10 @@ class SharedMemory:
         _seal(self.ledger, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
 
     def set_word(self, gpu: str, value: int) -> None:
-        """Open the gate of a GPU for a turn, or close it with 0; wakes who sleeps on it."""
+        """Open the gate of a GPU for a turn, and wake who sleeps on it; or close it with 0, which lets nobody go on."""
         self._words[gpu].value = value
-        self._wakers[gpu]()
+        if value:
+            self._wakers[gpu]()
 
     def own_slot(self, slot: int, owner: int) -> None:
         """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""

@@ -14,6 +14,8 @@ from schedulerd.messages import Grant, Wanted, Yield
 from schedulerd.model import Accounted, Gpu, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds
 
+_WORD = 0xFFFFFFFF
+
 
 class Grants:
     """The GPUs and what is decided on them; gives its orders into `orders`."""
@@ -61,7 +63,7 @@ class Grants:
         for gpu in wish.gpus:
             wish.tenant.wishes[gpu.uuid] = wish
             gpu.queue.add(wish)
-        if not (len(wish.gpus) == 1 and self._changes_nothing(wish, wish.gpus[0])):
+        if wish.together or not self._changes_nothing(wish, wish.gpus[0]):
             self.settle(wish.gpus, now)
 
     def _changes_nothing(self, wish: Wish, gpu: Gpu) -> bool:
@@ -146,14 +148,17 @@ class Grants:
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
         quantum, beside = memory.quantum(self.rules, wish), self.rules.side_by_side and self._can_share(wish)
-        turn = Turn(self._counter, name, tenant, gpus, wish.names, now, quantum, wish.standings, beside)
+        word = (self._counter & _WORD) or _WORD  # never 0: that is a closed gate
+        turn = Turn(word, name, tenant, gpus, wish.names, now, quantum, wish.standings, beside)
         self.turns[turn.name] = turn
         for gpu in gpus:
             self._seat(gpu, turn, now)
         return turn
 
     def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:
-        self.accrue(gpu, now)
+        if gpu.holders:
+            self.accrue(gpu, now)
+        gpu.accrued_at = now
         gpu.holders.append(turn)
         tenant = turn.tenant
         key = tenant.facts.key
@@ -161,7 +166,7 @@ class Grants:
             gpu.switches += 1
             gpu.last_holder = key
         tenant.turns[gpu.uuid] = turn
-        self.orders.append(SetGate(key, gpu.uuid, word_of(turn), len(tenant.processes)))
+        self.orders.append(SetGate(key, gpu.uuid, turn.word, len(tenant.processes)))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
@@ -180,7 +185,7 @@ class Grants:
     def let_ride(self, turn: Turn, process: int) -> None:
         """One more process of the container uses its turn."""
         for gpu in turn.gpus:
-            self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, word_of(turn), len(turn.tenant.processes)))
+            self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, turn.word, len(turn.tenant.processes)))
         self.tell_granted(turn, (process,))
 
     def account_for(self, gpu: Gpu, *containers: str) -> None:
@@ -343,8 +348,3 @@ class Grants:
 def _milliseconds(seconds: Seconds) -> int:
     """For the wire: never 0."""
     return max(1, round(seconds * 1000))
-
-
-def word_of(turn: Turn) -> int:
-    """The gate's word of a turn: never 0."""
-    return (turn.counter & 0xFFFFFFFF) or 0xFFFFFFFF

@@ -115,7 +115,8 @@ class Wish:
 class Turn:
     """A container has GPUs."""
 
-    counter: int
+    word: int
+    """What the gates of its GPUs say while it goes on."""
     name: str
     tenant: Tenant
     gpus: tuple["Gpu", ...]

@@ -2,7 +2,7 @@
 
 Owns the order in which things become visible: gate words before the lines that speak of them, and everything of one
 event before the next event.  Decides nothing about turns.
-May import this room's cores, the loop, connections and gates.
+May import this room's cores, the loop, connections, lives and gates.
 """
 
 import errno
@@ -18,6 +18,7 @@ from schedulerd.connection import Broken, Connection
 from schedulerd.desk import Desk
 from schedulerd.errors import Unusable
 from schedulerd.gates import SharedMemory
+from schedulerd.lives import Lives
 from schedulerd.loop import Loop
 from schedulerd.messages import Hello
 from schedulerd.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
@@ -43,6 +44,7 @@ class Server:
         self.on_gone: Callable[[int], None] = lambda _client: None
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
         self._listeners: dict[int, socket.socket] = {}
+        self._lives = Lives(loop, self._died)
         self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._last_client = 0
         self._carry: dict[type, Callable[..., None]] = {
@@ -101,10 +103,9 @@ class Server:
         connection = Connection(client, accepted, self.loop, folder)
         self.connections[client] = connection
         self.loop.watch(connection.descriptor, partial(self._ready, connection))
-        self.on_peer(client, connection.peer()[0])
-        pidfd = connection.open_pidfd()
-        if pidfd is not None:
-            self.loop.watch(pidfd, lambda _mask: self._lost(connection))
+        pid, _ = connection.peer()
+        self.on_peer(client, pid)
+        self._lives.follow(connection, pid)
         self.desk.connected(client, self.loop.clock())
 
     # ------------------------------------------------------------------ events
@@ -129,8 +130,14 @@ class Server:
             log.exception("client %d is hung up on: what it said broke something here", connection.client)
             self._lost(connection)
 
+    def _died(self, client: int) -> None:
+        connection = self.connections.get(client)
+        if connection is not None:
+            self._lost(connection)
+
     def _lost(self, connection: Connection) -> None:
         if self.connections.pop(connection.client, None) is not None:
+            self._lives.forget(connection.client)
             connection.close()
             self.on_gone(connection.client)
             self.desk.gone(connection.client, self.loop.clock())
@@ -139,9 +146,10 @@ class Server:
 
     def carry_out(self) -> None:
         """Do what the desk has decided; a client that turns out to be gone may lead to more."""
+        carry = self._carry
         while orders := self.desk.take_orders():
             for order in orders:
-                self._carry[type(order)](order)
+                carry[type(order)](order)
 
     def _tell(self, order: Tell) -> None:
         data = wire.write(order.message)

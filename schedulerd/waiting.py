@@ -1,11 +1,12 @@
 """Who waits for one GPU, in the policy's order, with those that were passed over too often in front.
 
-A heap whose dead entries are dropped when they come up: a wish enters and leaves in logarithmic time.
+A sorted list: who comes mostly goes to its end, and who goes mostly stands in front.
 May import the policies only.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from schedulerd.policies import Policy, Standing
@@ -23,19 +24,20 @@ class Waiter(Protocol):
 
 
 W = TypeVar("W", bound=Waiter)
-_SLACK = 64
-"""Dead entries that are not worth a clean-up."""
+Entry = tuple[int, float, int, W]
+"""In front or behind, the policy's rank, the serial, the wish."""
+_IN_FRONT, _BEHIND = 0, 1
 
 
 class WaitingLine(Generic[W]):
     """The wishes for one GPU."""
 
-    __slots__ = ("_heap", "_policy", "_uuid", "arrivals", "together")
+    __slots__ = ("_line", "_policy", "_uuid", "arrivals", "together")
 
     def __init__(self, uuid: str, policy: Policy) -> None:
         self._uuid = uuid
         self._policy = policy
-        self._heap: list[tuple[int, float, int, W]] = []
+        self._line: list[Entry[W]] = []
         self.arrivals: dict[int, W] = {}
         """Who waits, by serial: the oldest first."""
         self.together = 0
@@ -48,24 +50,20 @@ class WaitingLine(Generic[W]):
         """A wish begins to wait."""
         self.arrivals[wish.serial] = wish
         self.together += wish.together
-        heappush(self._heap, self._entry(wish))
+        self._insert(self._by_rank(wish))
 
     def remove(self, wish: W) -> None:
-        """A wish waits no longer; its entry dies where it is."""
+        """A wish waits no longer."""
         if self.arrivals.pop(wish.serial, None) is not None:
             self.together -= wish.together
-        if len(self._heap) > 2 * len(self.arrivals) + _SLACK:
-            self.reorder(self._policy)
+            if self._line[0][3] is wish:
+                del self._line[0]
+            else:
+                self._take_out(self._entry(wish))
 
     def top(self) -> W | None:
         """Who goes first."""
-        heap = self._heap
-        while heap:
-            front, _, serial, wish = heap[0]
-            if serial in self.arrivals and wish.aged == (front == 0):
-                return wish
-            heappop(heap)
-        return None
+        return self._line[0][3] if self._line else None
 
     def oldest(self) -> W | None:
         """Who has waited longest."""
@@ -73,21 +71,33 @@ class WaitingLine(Generic[W]):
 
     def in_order(self) -> Iterator[W]:
         """All, the first first."""
-        for front, _, serial, wish in sorted(self._heap):
-            if serial in self.arrivals and wish.aged == (front == 0):
-                yield wish
+        for *_, wish in self._line:
+            yield wish
 
     def put_in_front(self, wish: W) -> None:
-        """A wish has aged: its old entry is dead from now on."""
-        heappush(self._heap, self._entry(wish))
+        """A wish has aged."""
+        self._take_out(self._by_rank(wish))
+        self._insert(self._entry(wish))
 
     def reorder(self, policy: Policy) -> None:
-        """Build the heap anew, by the policy given."""
+        """Put all into another policy's order."""
         self._policy = policy
-        self._heap = [self._entry(wish) for wish in self.arrivals.values()]
-        heapify(self._heap)
+        self._line = sorted(map(self._entry, self.arrivals.values()), key=itemgetter(0, 1, 2))
 
-    def _entry(self, wish: W) -> tuple[int, float, int, W]:
+    def _entry(self, wish: W) -> Entry[W]:
         if wish.aged:
-            return (0, 0.0, wish.serial, wish)
-        return (1, self._policy.rank(wish.standings[self._uuid]), wish.serial, wish)
+            return (_IN_FRONT, 0.0, wish.serial, wish)
+        return self._by_rank(wish)
+
+    def _by_rank(self, wish: W) -> Entry[W]:
+        return (_BEHIND, self._policy.rank(wish.standings[self._uuid]), wish.serial, wish)
+
+    def _insert(self, entry: Entry[W]) -> None:
+        # Serials differ, so two wishes are never compared.
+        if self._line and entry < self._line[-1]:
+            insort(self._line, entry)
+        else:
+            self._line.append(entry)
+
+    def _take_out(self, entry: Entry[W]) -> None:
+        del self._line[bisect_left(self._line, entry)]

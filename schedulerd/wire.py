@@ -6,6 +6,7 @@ Owns which keys a verb needs and what form their values have (`PROTOCOL.md`).  W
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from contract import wire as numbers
@@ -205,12 +206,17 @@ def _write_welcome(one: messages.Welcome) -> bytes:
 
 
 def _write_grant(one: messages.Grant) -> bytes:
-    # On the path of every hand-off; no value here can need an escape.
-    text = (
-        f"grant turn={one.turn} gpus={','.join(one.gpus)} quantum_ms={one.quantum_ms}"
-        f" beside={_flag(one.beside)} {f'waiting=1 keep_ms={one.keep_ms}' if one.waiting else 'waiting=0'}\n"
+    return f"grant turn={one.turn}{_after_the_turn(one[1:])}".encode()
+
+
+@lru_cache(maxsize=4096)
+def _after_the_turn(grant: tuple[tuple[str, ...], int, bool, bool, int]) -> str:
+    """What grants repeat, made once: it is on the path of every hand-off.  No value here can need an escape."""
+    gpus, quantum_ms, beside, waiting, keep_ms = grant
+    return (
+        f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(beside)}"
+        f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}\n"
     )
-    return text.encode()
 
 
 def _write_wanted(one: messages.Wanted) -> bytes:

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from contract import shared_memory as layout
 from tests.schedulerd.client import Client, running_daemon
+from tests.schedulerd.drill_daemon import holder_process
 
 
 @pytest.fixture
@@ -30,6 +32,33 @@ def test_two_containers_take_turns(daemon):
 
     assert first.words["turn"].split(".")[0] == second.words["turn"].split(".")[0]
     assert (a.word(), b.word()) == (0, 2)
+
+
+TWO_CONNECTIONS_AND_A_CHILD = """
+import os
+second = Client(Path(sys.argv[1]), container="other-process-too", gpus="GPU-2")
+second.want(); second.hear("grant")
+if os.fork() == 0:
+    time.sleep(60)
+print("forked", flush=True)
+"""
+
+
+def test_a_process_is_followed_once_and_all_it_held_is_free_when_it_dies_before_its_child(daemon):
+    turns = psutil.Process(daemon.process.pid)
+    a, b = (Client(daemon.socket, container=f"c{gpu}", gpus=gpu) for gpu in ("GPU-1", "GPU-2"))
+    before = turns.num_fds()
+    with holder_process(daemon, TWO_CONNECTIONS_AND_A_CHILD) as process:
+        assert process.stdout.readline() == "forked\n"
+        # two connections, two containers' gates and ledgers, each with its map's own; one process
+        assert turns.num_fds() - before == 2 + 2 * 4 + 1
+        a.want()
+        b.want()
+        process.kill()
+        a.until("grant")
+        b.until("grant")
+
+    assert turns.num_fds() == before
 
 
 def test_the_gate_is_open_before_the_grant_is_heard(daemon):

@@ -119,6 +119,7 @@ def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon):
     assert cluster.asked[0]["devices"] == "GPU-1__0,GPU-2__0"
 
 
+@pytest.mark.slow
 def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(daemon):
     """XPUShare: 9.8 s for a hand-off on another GPU."""
     Cluster(daemon, after=60)
@@ -164,6 +165,7 @@ def reconnect(socket):
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_late_answer_with_a_cap_makes_the_client_come_again(daemon):
     cluster = Cluster(daemon, after=2.5, memory="4096")
     socket = daemon.allocate("k1", "GPU-1")
