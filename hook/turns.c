@@ -20,7 +20,7 @@
 
 struct gpu gpus[MOST_GPUS];
 struct turns_state state = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
+    .lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
 const _Atomic uint32_t closed_word = 0;
 
 void turns_lock(void) { pthread_mutex_lock(&state.lock); }
