@@ -10,15 +10,31 @@
 
 #define PITCH 512
 
+/* The GPU of the context that this thread allocated in last; void as soon as any context has ended. */
+static __thread struct {
+    CUcontext context;
+    uint64_t generation;
+    int gpu;
+} last_seen;
+
 /* The container's GPU of the current context; negative: not ours to count. */
 static int gpu_for_memory(CUcontext *context) {
-    if (inside_driver || !DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context || !turns_ready())
+    if (inside_driver || !DRIVER_HAS(cuCtxGetCurrent) || driver.cuCtxGetCurrent(context) != CUDA_SUCCESS || !*context)
         return -1;
-    return locate_current();
+    uint64_t seen = atomic_load_explicit(&generation, memory_order_acquire);
+    if (LIKELY(last_seen.context == *context) && LIKELY(last_seen.generation == seen))
+        return last_seen.gpu;
+    int gpu = turns_ready() ? locate_current() : -1;
+    if (gpu >= 0) {
+        last_seen.context = *context;
+        last_seen.generation = seen;
+        last_seen.gpu = gpu;
+    }
+    return gpu;
 }
 
 static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum memory_kind kind, CUcontext context) {
-    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = (unsigned char)kind,
+    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = kind & 1,
                                          .space = POINTER, .context = context});
 }
 
@@ -138,17 +154,12 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize,
 
 /* ------------------------------------------------------------------------------------------------ given back */
 
-/* Out of the books before the driver gives the address to somebody else, and back in when it refuses. */
 #define GIVE_BACK(function, space, name, arguments)                                                                     \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
-    struct allocation taken;                                                                                            \
-    bool is_known = memory_take(space, (uint64_t)(name), &taken);                                                       \
     CUresult result = driver.function arguments;                                                                        \
-    if (is_known && result == CUDA_SUCCESS)                                                                             \
-        memory_return(taken.gpu, taken.kind, taken.bytes);                                                              \
-    else if (is_known)                                                                                                  \
-        memory_remember(&taken);                                                                                        \
+    if (result == CUDA_SUCCESS)                                                                                         \
+        memory_forget(space, (uint64_t)(name));                                                                         \
     return result
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { GIVE_BACK(cuMemFree_v2, POINTER, dptr, (dptr)); }

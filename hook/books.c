@@ -1,4 +1,5 @@
 /* A hash table of allocations: open addressing, closed up again when one is removed, so that it never fills with graves.
+ * Of two with the same name the older is found: no step here turns the order of entries around.
  *
  * Pure data; knows nothing of the driver or the ledger. */
 #include "books.h"
@@ -25,20 +26,26 @@ static void place(const struct allocation *allocation) {
 static void grow(void) {
     struct allocation *before = table;
     size_t count = size;
-    struct allocation *larger = calloc(count ? count * 2 : 1024, sizeof *larger);
-    if (!larger)
+    size_t doubled = count ? count * 2 : 1024;
+    void *larger = NULL;
+    if (posix_memalign(&larger, 64, doubled * sizeof *before))
         return;
-    table = larger;
-    size = count ? count * 2 : 1024;
+    table = memset(larger, 0, doubled * sizeof *before);
+    size = doubled;
     used = 0;
-    for (size_t i = 0; i < count; i++)
-        if (before[i].is_used)
-            place(&before[i]);
+    size_t first = 0;
+    while (first < count && before[first].is_used)
+        first++; /* no run of entries crosses an empty place */
+    for (size_t i = 0; i < count; i++) {
+        const struct allocation *one = &before[(first + i) & (count - 1)];
+        if (one->is_used)
+            place(one);
+    }
     free(before);
 }
 
 void books_add(const struct allocation *allocation) {
-    if (used * 2 >= size)
+    if (used * 3 >= size * 2)
         grow();
     if (used + 1 < size) /* else there is no memory at all: it stays counted, and is never returned */
         place(allocation);

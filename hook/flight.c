@@ -22,7 +22,7 @@
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define ENTER_WHEN_LEFT_NS (4 * MS)
+#define ENTER_WHEN_LEFT_NS (4 * MS) /* or a tenth of what enters: a busy host is late by more than that now and then */
 #define LARGEST_PIECE_NS (4 * MS)
 #define MOST_LAUNCHES 512 /* a stream; a driver blocks near 1,000 */
 #define PIECE_LAUNCHES 256
@@ -281,6 +281,10 @@ static uint64_t remaining_ns(const struct flight *flight, uint64_t now) {
     return sum - (ran < head->expected_ns ? ran : head->expected_ns);
 }
 
+static uint64_t enter_when_left_ns(uint64_t expected) {
+    return expected == UNKNOWN_NS ? ENTER_WHEN_LEFT_NS : later(ENTER_WHEN_LEFT_NS, expected / 10);
+}
+
 static bool may_enter(const struct flight *flight, const struct stream *stream, uint64_t expected, uint64_t now) {
     uint64_t remaining = remaining_ns(flight, now);
     if (stream->launches >= MOST_LAUNCHES || flight->count >= MOST_MARKERS - 1)
@@ -289,16 +293,16 @@ static bool may_enter(const struct flight *flight, const struct stream *stream, 
         return true;
     if (remaining == UNKNOWN_NS || expected == UNKNOWN_NS)
         return false;
-    return remaining <= ENTER_WHEN_LEFT_NS || (expected <= bound_ns && remaining + expected <= bound_ns);
+    return remaining <= enter_when_left_ns(expected) || (expected <= bound_ns && remaining + expected <= bound_ns);
 }
 
 /* Long enough to be cheap, short enough to see the end of the oldest piece sharply. */
-static useconds_t pause_us(const struct flight *flight, uint64_t now) {
+static useconds_t pause_us(const struct flight *flight, uint64_t expected, uint64_t now) {
     const struct marker *head = &flight->markers[0];
     uint64_t ran = flight->count ? now - started_ns(flight, head) : 0;
     uint64_t left = flight->count && head->expected_ns != UNKNOWN_NS && head->expected_ns > ran ? head->expected_ns - ran : ran / 8;
-    if (flight->count == 1 && left > ENTER_WHEN_LEFT_NS)
-        left -= ENTER_WHEN_LEFT_NS;
+    if (flight->count == 1 && left > enter_when_left_ns(expected))
+        left -= enter_when_left_ns(expected);
     uint64_t pause = left * 3 / 4;
     return (useconds_t)((pause < 20 * US ? 20 * US : pause > MS ? MS : pause) / US);
 }
@@ -347,7 +351,7 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
             grant(segment, expected, now);
             break;
         }
-        useconds_t pause = pause_us(flight, now);
+        useconds_t pause = pause_us(flight, expected, now);
         flight_unlock();
         usleep(pause);
         if (!gate_is_open(segment->gpu) && !atomic_load_explicit(&slot->in, memory_order_relaxed))

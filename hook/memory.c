@@ -32,6 +32,7 @@ enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FI
 
 struct own {
     uint64_t fields[FIELDS];
+    _Atomic uint64_t *published; /* the same, in the ledger */
     uint64_t headroom, told, card;
     atomic_int is_managed; /* 0: not asked; 1: yes; 2: no */
 };
@@ -56,9 +57,9 @@ static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
     return (_Atomic uint64_t *)(void *)line + field;
 }
 
-static void publish(int gpu) {
-    for (int field = 0; self.ledger && field < FIELDS; field++)
-        atomic_store_explicit(field_at(self.slot, gpu, field), self.own[gpu].fields[field], memory_order_relaxed);
+static void publish(int gpu, enum field field) {
+    if (self.ledger)
+        atomic_store_explicit(self.own[gpu].published + field, self.own[gpu].fields[field], memory_order_relaxed);
     if (self.cap != UINT64_MAX)
         atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
 }
@@ -118,7 +119,9 @@ void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap,
     self.is_plain = is_plain;
     for (unsigned gpu = 0; gpu < gpu_count; gpu++) {
         self.own[gpu].headroom = self.own[gpu].told = 0;
-        publish((int)gpu);
+        self.own[gpu].published = self.ledger ? field_at(slot, (int)gpu, 0) : NULL;
+        for (int field = 0; field < FIELDS; field++)
+            publish((int)gpu, (enum field)field);
     }
     pthread_mutex_unlock(&self.lock);
 }
@@ -133,11 +136,17 @@ static uint64_t card_bytes(int gpu) {
     return self.own[gpu].card ? self.own[gpu].card : UINT64_MAX;
 }
 
+static void touch(int gpu) {
+    if (LIKELY(self.own[gpu].fields[LEDGER_CONTEXT]))
+        return;
+    self.own[gpu].fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
+    publish(gpu, LEDGER_CONTEXT);
+}
+
 static void add(int gpu, enum memory_kind kind, uint64_t bytes) {
-    struct own *own = &self.own[gpu];
-    own->fields[kind] += bytes;
-    own->fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
-    publish(gpu);
+    touch(gpu);
+    self.own[gpu].fields[kind] += bytes;
+    publish(gpu, (enum field)kind);
 }
 
 /* Of what was admitted: a claim that is taken back was never held. */
@@ -148,7 +157,7 @@ static void raise_peak(int gpu) {
     if (both <= fields[LEDGER_PEAK])
         return;
     fields[LEDGER_PEAK] = both;
-    publish(gpu);
+    publish(gpu, LEDGER_PEAK);
 }
 
 static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
@@ -156,7 +165,7 @@ static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
     own->fields[kind] -= bytes < own->fields[kind] ? bytes : own->fields[kind];
     own->headroom += bytes;
     own->headroom = own->headroom < HEADROOM ? own->headroom : HEADROOM;
-    publish(gpu);
+    publish(gpu, (enum field)kind);
 }
 
 static bool is_over(int gpu, enum memory_kind kind) {
@@ -229,8 +238,7 @@ void memory_return(int gpu, enum memory_kind kind, uint64_t bytes) {
 
 void memory_touch(int gpu) {
     pthread_mutex_lock(&self.lock);
-    self.own[gpu].fields[LEDGER_CONTEXT] = CONTEXT_BYTES;
-    publish(gpu);
+    touch(gpu);
     pthread_mutex_unlock(&self.lock);
 }
 
@@ -253,6 +261,23 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
     return found != NULL;
 }
 
+/* The driver may have given the same address to another thread before we come to hear of its return: then it is in the
+ * books twice, and the older entry is found. */
+void memory_forget(enum memory_space space, uint64_t name) {
+    bool is_told = false;
+    pthread_mutex_lock(&self.lock);
+    struct allocation *found = books_find(space, name);
+    int gpu = found ? found->gpu : 0;
+    if (found) {
+        subtract(gpu, found->kind, found->bytes);
+        books_remove(found);
+        is_told = must_tell(gpu);
+    }
+    pthread_mutex_unlock(&self.lock);
+    if (is_told)
+        turns_tell_use(gpu);
+}
+
 void memory_refer(uint64_t handle, int change) {
     struct allocation gone = {0};
     pthread_mutex_lock(&self.lock);
@@ -267,12 +292,12 @@ void memory_refer(uint64_t handle, int change) {
 }
 
 static bool is_of_graph(const struct allocation *allocation, const void *graph) {
-    return graph && (const void *)allocation->graph == graph;
+    return allocation->owner == OF_GRAPH && graph && (const void *)allocation->graph == graph;
 }
 
 static bool is_of_dead_context(const struct allocation *allocation, const void *ignored) {
     (void)ignored;
-    return allocation->context && !context_is_alive(allocation->context);
+    return allocation->owner == OF_CONTEXT && allocation->context && !context_is_alive(allocation->context);
 }
 
 static void remove_all(bool (*is_gone)(const struct allocation *, const void *), const void *which) {

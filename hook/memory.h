@@ -12,15 +12,19 @@ enum memory_kind { PAGEABLE, UNPAGEABLE };
 /* What names an allocation: numbers of different spaces may be equal. */
 enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
 
+enum memory_owner { OF_CONTEXT, OF_GRAPH, OF_HANDLE };
+
+/* 32 bytes: two a cache line, none across two. */
 struct allocation {
     uint64_t name, bytes;
-    CUcontext context;
-    CUgraph graph;
-    uint64_t handle; /* of a mapping */
+    union {
+        CUcontext context;
+        CUgraph graph;
+        uint64_t handle; /* of a mapping */
+    };
     int references;
     signed char gpu;
-    unsigned char kind, space;
-    bool is_used;
+    unsigned char kind : 1, space : 3, owner : 2, is_used : 1;
 };
 
 /* A driver may call its own exported functions, and so come back to us: what is inside one call is counted once. */
@@ -51,6 +55,8 @@ void memory_return(int gpu, enum memory_kind kind, uint64_t bytes);
 void memory_remember(const struct allocation *allocation);
 /* Takes an allocation out of the books, leaving its bytes counted; false when it is not there. */
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
+/* The same, and its bytes are counted no longer. */
+void memory_forget(enum memory_space space, uint64_t name);
 /* Changes the references of a handle; when none is left its bytes are returned. */
 void memory_refer(uint64_t handle, int change);
 void memory_end_graph(CUgraph graph);

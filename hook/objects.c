@@ -52,7 +52,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGener
     if (result != CUDA_SUCCESS)
         return result;
     memory_refer(handle, 1);
-    memory_remember(&(struct allocation){.name = ptr, .bytes = size, .handle = handle, .space = MAPPING});
+    memory_remember(&(struct allocation){.name = ptr, .bytes = size, .handle = handle, .owner = OF_HANDLE, .space = MAPPING});
     return result;
 }
 
@@ -166,7 +166,7 @@ static int claim_node(const CUDA_MEM_ALLOC_NODE_PARAMS *node, CUresult *result) 
 static void settle_node(int gpu, CUresult result, CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS *node) {
     if (gpu >= 0 && result == CUDA_SUCCESS)
         memory_remember(&(struct allocation){.name = node->dptr, .bytes = node->bytesize, .gpu = (signed char)gpu,
-                                             .kind = UNPAGEABLE, .space = POINTER, .graph = graph});
+                                             .kind = UNPAGEABLE, .space = POINTER, .owner = OF_GRAPH, .graph = graph});
     else if (gpu >= 0)
         memory_return(gpu, UNPAGEABLE, node->bytesize);
 }

@@ -5,6 +5,7 @@
 #include "slots.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -70,6 +71,13 @@ bool slots_clear(int gpu) {
         if (atomic_load(&slot->in) == (uint32_t)gpu + 1)
             return false;
     return true;
+}
+
+/* A thread that the scheduler took the processor from inside a driver's call is let out of it. */
+bool slots_clear_soon(int gpu) {
+    for (int i = 0; i < 20 && !slots_clear(gpu); i++)
+        sched_yield();
+    return slots_clear(gpu);
 }
 
 bool slots_clear_within(int gpu, unsigned milliseconds) {

@@ -11,6 +11,7 @@ extern struct slot *_Atomic all_slots;
 
 struct slot *slot_of_this_thread(void); /* NULL when there is no memory for one */
 bool slots_clear(int gpu);              /* no thread is in a driver call for the GPU */
+bool slots_clear_soon(int gpu);
 bool slots_clear_within(int gpu, unsigned milliseconds);
 void slots_after_fork(void);
 

@@ -25,6 +25,8 @@ struct place {
     bool is_beside, is_flushed, is_wanted, has_asked;
     const char *reason;    /* of the done to come */
     uint64_t keep_ns, idle_since, activity;
+    uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */
+    uint64_t pause_since, pause_ns; /* the pause that goes on, 0: none; how long pauses have been */
     uint64_t busy_ns, drain_since, last_pass;
     const _Atomic uint32_t *next_word; /* of the new daemon's page, until it has answered for the turn held */
     int waiters, passes; /* passes: launches let through a shut gate, not yet taken */
@@ -53,6 +55,7 @@ void wake_sleepers(int gpu);
 void set_word(int gpu, const _Atomic uint32_t *word);
 void close_gate(int gpu);
 const _Atomic uint32_t *word_of(int gpu);
+void end_pause(int gpu, uint64_t now); /* a thread has work again */
 void begin_unannounced(struct place *place, uint32_t word);
 bool try_to_open(int gpu);
 void send_line(const char *format, const char *first, const char *second);

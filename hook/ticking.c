@@ -10,6 +10,8 @@
 
 #define IDLE_TICK_NS (MS)
 #define DRAIN_TICK_NS (MS / 10)
+#define LEAST_KEEP_NS (KEEP_MS * MS)
+#define MOST_PAUSE_NS (30 * 1000 * MS)
 #define PASS_EVERY_NS (2 * MS)
 #define PATIENCE_WITH_OTHERS_NS (50 * MS) /* with a process that was stopped, say */
 
@@ -20,7 +22,7 @@ static enum drain own_drain(const char *turn) {
         struct place *place = &state.places[gpu];
         if (!is_of_turn(gpu, turn))
             continue;
-        if (!place->is_flushed && slots_clear(gpu)) {
+        if (!place->is_flushed && slots_clear_soon(gpu)) {
             flight_flush(gpu);
             place->is_flushed = true;
         }
@@ -75,6 +77,26 @@ bool flush_all(int gpu, unsigned patience_ms) {
     return is_clear;
 }
 
+/* How long pauses are, of those long enough to be one; the last ones count most. */
+void end_pause(int gpu, uint64_t now) {
+    struct place *place = &state.places[gpu];
+    uint64_t length = place->pause_since ? now - place->pause_since : 0;
+    place->pause_since = 0;
+    if (length < LEAST_KEEP_NS)
+        return;
+    length = length < MOST_PAUSE_NS ? length : MOST_PAUSE_NS;
+    place->pause_ns = place->pause_ns ? (place->pause_ns + length) / 2 : length;
+}
+
+/* How long to stay idle before the GPU is given up.  As long as it would cost to come back, as far as nothing better is
+ * known; at once where pauses have been longer than that, and late in the turn, when the switch is due anyway. */
+static uint64_t keep_for(const struct place *place, uint64_t now) {
+    bool is_late = place->quantum_ns && now - place->began_ns >= place->quantum_ns / 5 * 4;
+    bool is_worth_it = place->pause_ns > place->keep_ns;
+    uint64_t least = place->keep_ns / 16 > LEAST_KEEP_NS ? place->keep_ns / 16 : LEAST_KEEP_NS;
+    return (is_late || is_worth_it) && place->keep_ns > least ? least : place->keep_ns;
+}
+
 /* Nothing launched and nothing in flight since `idle_since`; the gate is shut for the moment of looking. */
 static bool has_been_idle(int gpu, uint64_t now) {
     struct place *place = &state.places[gpu];
@@ -82,6 +104,7 @@ static bool has_been_idle(int gpu, uint64_t now) {
     if (activity != place->activity || !slots_clear(gpu)) {
         place->activity = activity;
         place->idle_since = 0;
+        end_pause(gpu, now);
         return false;
     }
     if (!place->idle_since) {
@@ -89,9 +112,9 @@ static bool has_been_idle(int gpu, uint64_t now) {
         place->activity = flight_activity(gpu);
         if (!is_flushed || !flight_is_empty(gpu))
             return false;
-        place->idle_since = now;
+        place->idle_since = place->pause_since = now;
     }
-    return now - place->idle_since >= place->keep_ns;
+    return now - place->idle_since >= keep_for(place, now);
 }
 
 static bool turn_is_idle(const char *turn, uint64_t now) {

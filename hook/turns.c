@@ -20,7 +20,7 @@
 
 struct gpu gpus[MOST_GPUS];
 struct turns_state state = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
+    .lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
 const _Atomic uint32_t closed_word = 0;
 
 void turns_lock(void) { pthread_mutex_lock(&state.lock); }
@@ -64,7 +64,7 @@ void begin_unannounced(struct place *place, uint32_t word) {
     place->counter = word;
     place->stopped = 0;
     place->is_wanted = place->is_beside = false;
-    place->idle_since = 0;
+    place->idle_since = place->quantum_ns = 0;
 }
 
 /* Opens for the turn that the word names, unless this process has stopped for it. */
@@ -164,7 +164,10 @@ void finish_turn(const char *turn, const char *reason) {
 void begin_turn(int gpu, const char *turn, const struct line *line) {
     struct place *place = &state.places[gpu];
     const char *dot = strchr(turn, '.');
-    bool was_wanted = place->is_wanted && !strcmp(place->turn, turn);
+    bool is_same = !strcmp(place->turn, turn), was_wanted = place->is_wanted && is_same;
+    if (!is_same || !place->quantum_ns)
+        place->began_ns = now_ns();
+    place->quantum_ns = line_number(line, "quantum_ms", 0) * MS;
     snprintf(place->turn, sizeof place->turn, "%s", turn);
     place->counter = dot ? (uint32_t)strtoull(dot + 1, NULL, 10) : 0;
     together_show(place->counter, NOT_DRAINING);

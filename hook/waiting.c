@@ -68,6 +68,7 @@ bool turns_wait(int gpu, struct slot *slot) {
     uint64_t began = now_ns();
     bool has_passed = false;
     turns_lock();
+    end_pause(gpu, began);
     state.places[gpu].waiters++;
     while (!try_to_open(gpu) && !(has_passed = take_pass(gpu, slot))) {
         const _Atomic uint32_t *word = word_of(gpu);

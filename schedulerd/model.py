@@ -27,8 +27,8 @@ class Rules:
     """A turn where switching is cheap."""
     fixed_quantum: Seconds | None = None
     """A turn, whatever switching costs; set by the operator."""
-    longest_quantum: Seconds = 120.0
-    switching_share: float = 0.03
+    longest_quantum: Seconds = 180.0
+    switching_share: float = 0.02
     """The part of GPU time that switching may cost when the working sets do not fit together."""
     paging_rate: float = 5.0e9
     """Bytes a second at which a working set moves in; a P100 over PCIe 3 was measured at 5.7e9."""

@@ -47,14 +47,19 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+/* Of a MIG instance: the card it is cut from. */
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     CHECK(device, uuid);
     memcpy(uuid->bytes, card_of(device)->uuid, 16);
+    if (sg_is_instance(card_of(device)->uuid))
+        uuid->bytes[0] = (char)~uuid->bytes[0];
     return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
-    return cuDeviceGetUuid(uuid, device);
+    CHECK(device, uuid);
+    memcpy(uuid->bytes, card_of(device)->uuid, 16);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {

@@ -1,6 +1,6 @@
 /* NVIDIA_VISIBLE_DEVICES is heeded as the container runtime would (there is none in front of this library), then
  * CUDA_VISIBLE_DEVICES as the driver does: a list of indices or UUID prefixes that ends at the first invalid entry.
- */
+ * A device that is named MIG-… there is an instance: the only one of its card, and all of it. */
 #define _GNU_SOURCE
 #include "visible.h"
 
@@ -20,10 +20,10 @@ void sg_format_uuid(const uint8_t uuid[16], char text[48]) {
 
 static int find_device(const struct sg_header *header, const struct choice *among, const char *text) {
     char *end, uuid[48];
-    if (strncmp(text, "GPU-", 4) == 0) {
+    if (strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0) {
         for (uint32_t i = 0; i < among->count; i++) {
             sg_format_uuid(header->card[among->device[i]].uuid, uuid);
-            if (strlen(text) > 4 && strncmp(uuid, text, strlen(text)) == 0)
+            if (strlen(text) > 4 && strncmp(uuid + 4, text + 4, strlen(text) - 4) == 0)
                 return (int)i;
         }
         return -1;
@@ -65,4 +65,12 @@ uint32_t sg_visible_devices(const struct sg_header *header, uint32_t device[SG_D
         choice = narrow(header, choice, cuda, false);
     memcpy(device, choice.device, sizeof choice.device);
     return choice.count;
+}
+
+bool sg_is_instance(const uint8_t uuid[16]) {
+    const char *const lists[] = {getenv("NVIDIA_VISIBLE_DEVICES"), getenv("CUDA_VISIBLE_DEVICES")};
+    char text[48];
+    sg_format_uuid(uuid, text);
+    memcpy(text, "MIG", 3);
+    return (lists[0] && strstr(lists[0], text)) || (lists[1] && strstr(lists[1], text));
 }

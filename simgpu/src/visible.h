@@ -11,4 +11,7 @@ uint32_t sg_visible_devices(const struct sg_header *header, uint32_t device[SG_D
 /* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" */
 void sg_format_uuid(const uint8_t uuid[16], char text[48]);
 
+/* Whether the visible devices name it as a MIG instance. */
+bool sg_is_instance(const uint8_t uuid[16]);
+
 #endif

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedulerd.model import Rules
 from tests.hook.allocations import known_containers
 from tests.hook.peer import Connection, Peer
 from tests.hook.support import Machine, compiled, wait_until
 from tests.schedulerd.client import running_daemon
+from tests.simgpu.calibration import Workload, constant, kernels_of, rounds_of
 from tests.simgpu.record import Interval, Record, busy_share
 
 
@@ -83,11 +85,16 @@ def measure_overhead(threads: int, *, launches: int = 300_000, rounds: int = 8) 
         return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
 
 
-def measure_allocation(live: int) -> tuple[float, float]:
-    """ns of processor time for an allocation and its return, with so many alive: bare and hooked."""
+def measure_allocation(live: int, *, pairs: int = 21) -> tuple[float, float]:
+    """ns of processor time for an allocation and its return, with so many alive: bare, and what the hook adds.
+
+    The stand-in's own 2 us a call are mmap and munmap, which vary by more than the hook costs: bare and hooked runs
+    take turns, and the median of their differences counts.
+    """
     with real_daemon() as machine:
-        command = [compiled("bench_alloc"), str(live), "10000", "5"]
-        return float(machine.run(*command, hooked=False).well()), float(machine.run(*command).well())
+        command = [compiled("bench_alloc"), str(live), "4000", "5"]
+        runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
+    return statistics.median(bare for bare, _ in runs), statistics.median(hooked - bare for bare, hooked in runs)
 
 
 @contextmanager
@@ -149,6 +156,8 @@ class Sharing:
     gang: float
     singles: float
     busy: float
+    halved: float
+    """Seconds in which the container executed on one GPU while a single did on the other."""
 
 
 @contextmanager
@@ -192,19 +201,33 @@ def _watch(machine: Machine, programs: "list[subprocess.Popen[str]]", seconds: f
     began = time.monotonic()
     time.sleep(seconds)
     record, ended = Record(machine.gpus), time.monotonic()
-    rows = [_shares(record.intervals(device), began, ended - 0.05) for device in range(2)]
+    parts = [_parted(record.intervals(device)) for device in range(2)]
+    rows = [tuple(busy_share(part, began, ended - 0.05) for part in parted) for parted in parts]
+    halved = sum(_seconds_at_once(parts[device][0], parts[1 - device][1]) for device in range(2))
     for program in programs:
         program.kill()
         program.communicate()
     return Sharing(
-        statistics.mean(row[0] for row in rows), statistics.mean(row[1] for row in rows), min(map(sum, rows))
+        statistics.mean(row[0] for row in rows), statistics.mean(row[1] for row in rows), min(map(sum, rows)), halved
     )
 
 
-def _shares(intervals: list[Interval], began: float, ended: float) -> tuple[float, float]:
-    ours = [one for one in intervals if one.owner.label == "both"]
-    theirs = [one for one in intervals if one.owner.label != "both"]
-    return busy_share(ours, began, ended), busy_share(theirs, began, ended)
+def _parted(intervals: list[Interval]) -> tuple[list[Interval], list[Interval]]:
+    """What the container with both GPUs executed, and what the single."""
+    return (
+        [one for one in intervals if one.owner.label == "both"],
+        [one for one in intervals if one.owner.label != "both"],
+    )
+
+
+def _seconds_at_once(some: list[Interval], others: list[Interval]) -> float:
+    """How long one of the first executed while one of the second did; both are in the order of time."""
+    total, at, its = 0.0, 0, 0
+    while at < len(some) and its < len(others):
+        one, other = some[at], others[its]
+        total += max(0.0, min(one.end, other.end) - max(one.start, other.start))
+        at, its = (at + 1, its) if one.end <= other.end else (at, its + 1)
+    return total
 
 
 @contextmanager
@@ -219,28 +242,47 @@ def _environment(machine: Machine) -> Iterator[None]:
         os.environ.update(before)
 
 
-SCALE = 20
-"""What every time of the calibrated workloads is divided by; each job is a third of its length besides."""
-
-
-def measure_pair(gigabytes: float, share: float, solo: float, *flags: str, hooked: bool = True) -> tuple[float, float]:
-    """Two of a calibrated job at once: seconds of the two one after the other by what one takes alone, and together."""
-    seconds = solo / 3 / SCALE
-    command = ["job", str(gigabytes), str(20 / SCALE), str(share), str(round(seconds)), f"train_{1000 // SCALE}ms"]
+@contextmanager
+def calibrated(*flags: str, scale: int) -> Iterator[Machine]:
+    """A card as simgpu's calibration has it and the daemon, every time divided by `scale`."""
     with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(Path(folder), devices="1xP100-16GB")
-        machine.settings = {"SIMGPU_PASS": f"{350 // SCALE}ms", "SIMGPU_PAGE_RATE": f"{5.7 * SCALE:.0f}GB"}
-        watching = ("--observer=spawn", "--metrics-port=0")  # it tells the daemon how large the card is
-        alone = float(machine.run(compiled(command[0]), *command[1:], hooked=False).well())
-        with (
-            _environment(machine),
-            running_daemon(machine.folder, f"--paging-rate={int(5.3 * SCALE)}Gi", *watching, *flags),
-        ):
+        machine = Machine(Path(folder), devices="1xP100-16GB", settings=_physics(scale))
+        with _environment(machine), running_daemon(machine.folder, *_settings(scale), *flags):
             wait_until((machine.folder / "control.sock").exists, what="the daemon's control socket")
-            time.sleep(1)
-            began = time.monotonic()
-            jobs = [machine.start(compiled(command[0]), *command[1:], hooked=hooked) for _ in range(2)]
-            for job in jobs:
-                _, said = job.communicate(timeout=240)
-                assert job.returncode == 0, said
-            return 2 * alone, time.monotonic() - began
+            time.sleep(1)  # its observer tells it how large the card is
+            yield machine
+
+
+def _physics(scale: int) -> dict[str, str]:
+    return {
+        "SIMGPU_SLICE": f"{constant('slice') * 1e3:g}ms",
+        "SIMGPU_SWITCH": f"{constant('switch') * 1e6:g}us",
+        "SIMGPU_OVERHEAD": f"{constant('overhead') * 1e9:.0f}",
+        "SIMGPU_PASS": f"{constant('pass') * 1e6 / scale:.0f}us",
+        "SIMGPU_PAGE_RATE": f"{constant('page rate') * 1e9 * scale:.0f}",
+    }
+
+
+def _settings(scale: int) -> list[str]:
+    """What the daemon is told of paging, at this scale."""
+    rate, longest = constant("page rate") * 1e9 * scale, Rules().longest_quantum / scale
+    watching = ["--observer=spawn", "--metrics-port=0"]
+    return [f"--paging-rate={rate:.0f}", f"--longest-turn={longest * 1000:.0f}ms", *watching]
+
+
+def measure_jobs(machine: Machine, workload: Workload, *, jobs: int, hooked: bool, scale: int) -> float:
+    """Seconds from the start of so many calibrated jobs at once to the end of the last."""
+    host = constant("phase") * (1 - workload.device_share) / scale
+    kernel = f"train_{constant('kernel') * 1000 / scale:.0f}ms"
+    words = [
+        f"{workload.gigabytes * 1e9:.0f}",
+        f"{host:g}",
+        str(kernels_of(workload)),
+        str(rounds_of(workload)),
+        kernel,
+    ]
+    program, began = compiled("job"), time.monotonic()
+    for job in [machine.start(program, *words, hooked=hooked) for _ in range(jobs)]:
+        _, said = job.communicate(timeout=240)
+        assert job.returncode == 0, said
+    return time.monotonic() - began

@@ -90,6 +90,34 @@ def test_work_after_giving_up_asks_again_and_the_same_turn_may_be_granted_again(
     assert _first_line(machine)
 
 
+def test_late_in_a_turn_the_first_pause_ends_it(machine: Machine, peer: Peer) -> None:
+    machine.process = machine.start(compiled("pulse"), "10000", "2", "step_1ms")  # type: ignore[attr-defined]
+    connection = peer.accept()
+    peer.welcome(connection)
+    connection.hear("want")
+    began = time.monotonic()
+    turn = peer.grant(connection, waiting=1, keep_ms=5000, quantum_ms=500)
+
+    connection.hear("done", turn=turn, reason="idle")
+    assert 0.4 <= time.monotonic() - began < 1.0
+
+
+def test_where_pauses_are_longer_than_coming_back_costs_the_next_one_is_given_up_at_once(
+    machine: Machine, peer: Peer
+) -> None:
+    connection, turn = _holder(machine, peer, "pulse", "600", "20", "step_1ms")
+    _first_line(machine)
+    connection.say("wanted", turn=turn, keep_ms=300)
+    connection.hear("done", turn=turn, reason="idle")
+    peer.close_gate()
+    connection.hear("want")  # the pause is over: how long it was is known now
+    began = time.monotonic()
+    again = peer.grant(connection, waiting=1, keep_ms=300)
+
+    connection.hear("done", turn=again, reason="idle")
+    assert time.monotonic() - began < 0.25
+
+
 def test_a_process_that_never_worked_gives_up_at_once(machine: Machine, peer: Peer) -> None:
     machine.process = machine.start(compiled("hold"), "1", "1")  # type: ignore[attr-defined]
     connection = peer.accept()

@@ -1,26 +1,32 @@
-/* A training job: in each phase the GPU computes for a part of it, kernel by kernel, over all its memory, and the host for the
- * rest.  Prints its seconds.  job GIGABYTES PHASE_SECONDS GPU_SHARE PHASES KERNEL */
+/* A training job, as simgpu's calibration has it: in each round the host computes, then the GPU, over all the job's memory;
+ * one kernel runs and one waits behind it.  job BYTES HOST_SECONDS KERNELS ROUNDS KERNEL */
 #include <unistd.h>
 
 #include "program.h"
 
+CUresult cuEventCreate(CUevent *event, unsigned int flags);
+CUresult cuEventRecord(CUevent event, CUstream stream);
+CUresult cuEventSynchronize(CUevent event);
+
 int main(int count, char **words) {
-    double gigabytes = atof(words[1]), phase = atof(words[2]), share = atof(words[3]), began;
-    int phases = atoi(words[4]);
+    double host = atof(words[2]);
+    int kernels = atoi(words[3]), rounds = atoi(words[4]);
     CUdeviceptr pointer;
+    CUevent ended[2];
     (void)count;
     use_device(0);
     CUfunction kernel = kernel_named(words[5]);
-    double length = atof(strrchr(words[5], '_') + 1) / 1e3;
-    CHECK(cuMemAlloc_v2(&pointer, (size_t)(gigabytes * 1073741824)));
-    began = seconds();
-    for (int i = 0; i < phases; i++) {
-        for (double done = 0; done < phase * share; done += length) {
+    CHECK(cuMemAllocManaged(&pointer, (size_t)atof(words[1]), 1));
+    for (int i = 0; i < 2; i++)
+        CHECK(cuEventCreate(&ended[i], 0));
+    for (int round = 0; round < rounds; round++) {
+        usleep((useconds_t)(host * 1e6));
+        for (int i = 0; i < kernels; i++) {
+            CHECK(cuEventSynchronize(ended[i % 2]));
             CHECK(launch(kernel, NULL));
-            CHECK(cuCtxSynchronize());
+            CHECK(cuEventRecord(ended[i % 2], NULL));
         }
-        usleep((useconds_t)(phase * (1 - share) * 1e6));
+        CHECK(cuCtxSynchronize());
     }
-    printf("%.3f\n", seconds() - began);
     return 0;
 }
