@@ -111,8 +111,6 @@ class Wish:
     by: set[int]
     """The processes that have work."""
     standings: dict[str, Standing]
-    passes: dict[str, int]
-    """Of a GPU: the grants it had made when the wish came."""
     names: tuple[str, ...]
     together: bool
     aged: bool = False

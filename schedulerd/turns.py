@@ -78,8 +78,9 @@ class Turns:
     def _new_tenant(self, container: Container) -> Tenant:
         tenant = Tenant(facts=container, gang=container.mode is Mode.GANG)
         for uuid in container.gpus:
-            tenant.shares[uuid] = Share()
-            self.gpu(uuid).tenants[container.key] = tenant
+            gpu = self.gpu(uuid)
+            tenant.shares[gpu.uuid] = Share()
+            gpu.tenants[container.key] = tenant
         return tenant
 
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
@@ -196,19 +197,17 @@ class Turns:
     def _wish(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Wish:
         self._serial += 1
         standings: dict[str, Standing] = {}
-        passes: dict[str, int] = {}
         gpus, names, together = group
         for gpu in gpus:
             standings[gpu.uuid] = self._standing(gpu, tenant, now)
-            passes[gpu.uuid] = gpu.grants
-        return Wish(tenant, gpus, self._serial, now, processes, standings, passes, names, together)
+        return Wish(tenant, gpus, self._serial, now, processes, standings, names, together)
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         self._move_clock(gpu, now)
         if share.virtual < gpu.clock:
             share.virtual = gpu.clock
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""

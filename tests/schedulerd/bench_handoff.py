@@ -3,7 +3,7 @@
 The clients are one C program, so that both daemons are measured by the same hand: from just before `done` is written to
 when `epoll_wait` has the next one's `grant`.  The yardstick is the least there is: it reads, takes the next of a ring,
 writes a fixed line; no gate, no turn to check, no `wanted`.  Both run turn about, the median of the rounds counts, and
-both are measured in two places: on the clients' own core, where the echo is fastest and nothing of ours is hidden behind
+both are measured in two places: on the clients' own core, where the echo is fastest and nothing of ours hides behind
 anybody's waking up, and on another, where waking up across cores is much of either's time.
 """
 
