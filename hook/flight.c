@@ -1,8 +1,9 @@
 /* What this process has in flight on each GPU.
  *
- * The rule: in flight at most the bound (20 ms) or one launch; the next may enter when no more than 4 ms remain.  Length
- * is learned for each kind of work; a new kind starts alone.  A thread is granted a piece at a time and launches against
- * it without asking; when it is used up, the thread records an event behind it (a marker) and asks here for more.
+ * The rule: in flight at most the bound (20 ms) or one launch; the next may enter when no more than 4 ms, or a tenth of
+ * its own length, remain.  Length is learned for each kind of work; a new kind starts alone.  A thread is granted a piece
+ * at a time and launches against it without asking; when it is used up, the thread records an event behind it (a marker)
+ * and asks here for more.
  * What of one kind suddenly takes much longer is found when its first marker is overdue: what was in flight by then, at
  * most the bound by the old measure, is the most that a yield waits for; it is counted in `overruns`.
  * One lock over markers, streams and what is learned; no driver call that waits is made under it. */

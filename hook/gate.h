@@ -162,15 +162,24 @@ INLINE bool gate_try(struct slot *slot, struct segment *segment, struct measured
     return false;
 }
 
+/* What is known of this kind of work without asking anybody, or NULL. */
+INLINE struct measured *recently_measured(struct slot *slot, const struct key *key) {
+    struct measured *measured = slot->last;
+    if (LIKELY(same_key(&measured->key, key)))
+        return measured;
+    measured = slot->recent[key_hash(key) % RECENT];
+    if (!same_key(&measured->key, key))
+        return NULL;
+    return slot->last = measured;
+}
+
 /* To be called before the driver's function, gate_leave after it, with what this returned. */
 INLINE struct slot *gate_enter(CUstream stream, const struct key *key) {
     struct slot *slot = own_slot;
     if (LIKELY(slot != NULL) && LIKELY(!atomic_load_explicit(&slot->in, memory_order_relaxed))) {
-        struct measured *measured = slot->last;
-        if (UNLIKELY(!same_key(&measured->key, key)))
-            slot->last = measured = slot->recent[key_hash(key) % RECENT];
-        if (LIKELY(segment_serves(slot->current, stream)) && LIKELY(same_key(&measured->key, key)) &&
-            LIKELY(gate_try(slot, slot->current, measured)))
+        struct segment *segment = slot->current;
+        struct measured *measured = recently_measured(slot, key);
+        if (LIKELY(measured != NULL) && LIKELY(segment_serves(segment, stream)) && LIKELY(gate_try(slot, segment, measured)))
             return slot;
     }
     return gate_enter_slowly(stream, key);

@@ -56,10 +56,11 @@ class Share:
 
     def count_turn(self, seconds: Seconds, *, idle: bool) -> None:
         """A turn has ended; a burst ends only when the container fell idle."""
-        self.burst_so_far += seconds
+        burst = self.burst_so_far + seconds
         if idle:
-            self.burst += _BURST_MEMORY * (self.burst_so_far - self.burst)
-            self.burst_so_far = 0.0
+            self.burst += _BURST_MEMORY * (burst - self.burst)
+            burst = 0.0
+        self.burst_so_far = burst
 
     def set_using(self, process: int, pageable: int, unpageable: int) -> None:
         """A process said what it has."""

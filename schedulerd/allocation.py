@@ -5,6 +5,7 @@ while the API is away still knows caps and weights.  May import the contract and
 """
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -39,7 +40,7 @@ def read_allocation(folder: Path) -> Allocation:
         found = json.loads((folder / ALLOCATION_FILE).read_text())
         return Allocation(
             key=str(found["key"]),
-            uuids=tuple(map(str, dict.fromkeys(found["uuids"]))),
+            uuids=tuple(sys.intern(str(uuid)) for uuid in dict.fromkeys(found["uuids"])),  # as in wire.py
             device_ids=tuple(map(str, found["device_ids"])),
             created=float(found["created"]),
         )

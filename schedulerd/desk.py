@@ -103,11 +103,12 @@ class Desk:
         lines = (one.buffer + data if one.buffer else data).split(b"\n")
         one.buffer = lines.pop()
         for line in lines:
-            self._line(one, line, now)
-            self.between()  # a grant goes out before anything else is looked at
             if one.closing:
                 return
-        if len(one.buffer) >= LONGEST:
+            self._line(one, line, now)
+            if line is not lines[-1]:
+                self.between()  # a grant goes out before the next line is looked at
+        if len(one.buffer) >= LONGEST and not one.closing:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 
     def _line(self, one: Conversation, raw: bytes, now: Seconds) -> None:

@@ -27,7 +27,7 @@ _syscall = ctypes.PyDLL(None).syscall
 class SharedMemory:
     """A container's gate and ledger, open as long as a process of it is connected."""
 
-    __slots__ = ("_gate_map", "_gpus", "_ledger_map", "_slots_used", "_wakers", "_words", "gate", "ledger")
+    __slots__ = ("_gate_map", "_gpus", "_ledger_map", "_slots_used", "_words", "gate", "ledger")
 
     def __init__(self, container: str, gpus: tuple[str, ...]) -> None:
         places = {uuid: layout.gate_word(index) for index, uuid in enumerate(gpus)}
@@ -36,8 +36,9 @@ class SharedMemory:
         self.gate = _create(f"nvshare-gate:{container}", layout.gate_size(len(gpus)))
         self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
-        self._words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in places.items()}
-        self._wakers = {uuid: _waker(word) for uuid, word in self._words.items()}
+        words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in places.items()}
+        self._words = {uuid: (word, _waker(word)) for uuid, word in words.items()}
+        """Of each GPU, and what wakes who sleeps on it."""
         # The one writable map exists by now; every later one is refused.
         _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
         self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)))
@@ -47,9 +48,10 @@ class SharedMemory:
 
     def set_word(self, gpu: str, value: int) -> None:
         """Open the gate of a GPU for a turn, and wake who sleeps on it; or close it with 0, which lets nobody go on."""
-        self._words[gpu].value = value
+        word, wake = self._words[gpu]
+        word.value = value
         if value:
-            self._wakers[gpu]()
+            wake()
 
     def own_slot(self, slot: int, owner: int) -> None:
         """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""

@@ -264,7 +264,7 @@ class Grants:
         wish = gpu.queue.oldest()
         if wish is None or wish.aged or not (wish.together or self.rules.policy.ages):
             return
-        if gpu.grants - wish.passes[gpu.uuid] < self.rules.age_turns * len(gpu.tenants):
+        if gpu.grants - wish.standings[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
             return
         wish.aged = True
         for one in wish.gpus:

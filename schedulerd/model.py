@@ -87,8 +87,17 @@ class Tenant:
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
-    groups: dict[tuple[str, ...], tuple[tuple["Gpu", ...], ...]] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple["Group", ...]] = field(default_factory=dict)
     """What `want gpus=…` has meant so far: the sets of GPUs that are granted together."""
+
+
+class Group(NamedTuple):
+    """GPUs that are granted together."""
+
+    gpus: tuple["Gpu", ...]
+    names: tuple[str, ...]
+    together: bool
+    """There are several."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,8 +111,6 @@ class Wish:
     by: set[int]
     """The processes that have work."""
     standings: dict[str, Standing]
-    passes: dict[str, int]
-    """Of a GPU: the grants it had made when the wish came."""
     names: tuple[str, ...]
     together: bool
     aged: bool = False

@@ -15,7 +15,7 @@ from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.grants import Grants
 from schedulerd.jamwatch import JamWatch
 from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
-from schedulerd.model import Container, FreeSlot, Gpu, Notice, Order, Rules, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.model import Container, FreeSlot, Gpu, Group, Notice, Order, Rules, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
@@ -78,8 +78,9 @@ class Turns:
     def _new_tenant(self, container: Container) -> Tenant:
         tenant = Tenant(facts=container, gang=container.mode is Mode.GANG)
         for uuid in container.gpus:
-            tenant.shares[uuid] = Share()
-            self.gpu(uuid).tenants[container.key] = tenant
+            gpu = self.gpu(uuid)
+            tenant.shares[gpu.uuid] = Share()
+            gpu.tenants[container.key] = tenant
         return tenant
 
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
@@ -116,7 +117,7 @@ class Turns:
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
         for gpu in gpus:
             self.grants.account_for(gpu, *(gpu.missing if alone else gpu.missing.keys() & {tenant.facts.key}))
-        wish = self._wish(tenant, gpus, now)
+        wish = self._wish(set(), tenant, _group(gpus), now)
         turn = self.grants.begin(tenant, gpus, now, wish=wish)
         turn.beside = not alone
         self.grants.tell_granted(turn, tuple(tenant.processes))
@@ -160,53 +161,53 @@ class Turns:
     def want(self, process: int, uuids: tuple[str, ...], now: Seconds) -> None:
         """A process has work for GPUs of its container."""
         tenant = self.members[process]
-        for gpus in tenant.groups.get(uuids) or self._groups(tenant, uuids):
-            self._want(process, tenant, gpus, now)
+        for group in tenant.groups.get(uuids) or self._groups(tenant, uuids):
+            self._want(process, tenant, group, now)
 
-    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[tuple[Gpu, ...], ...]:
+    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[Group, ...]:
         """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
         named = self._own_gpus(tenant, uuids)
-        groups = (self._own_gpus(tenant, tenant.facts.gpus),) if tenant.gang else tuple((gpu,) for gpu in named)
+        if tenant.gang:
+            groups: tuple[Group, ...] = (_group(self._own_gpus(tenant, tenant.facts.gpus)),)
+        else:
+            groups = tuple(_group((gpu,)) for gpu in named)
         if len(tenant.groups) < _MOST_GROUPS:
             tenant.groups[uuids] = groups
         return groups
 
-    def _want(self, process: int, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
-        uuid = gpus[0].uuid
+    def _want(self, process: int, tenant: Tenant, group: Group, now: Seconds) -> None:
+        gpus, uuid = group.gpus, group.names[0]
         turn, wish = tenant.turns.get(uuid), tenant.wishes.get(uuid)
         if wish is not None and wish.gpus == gpus:
             wish.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
             self.grants.let_ride(turn, process)
         else:
-            self._begin_to_wait({process}, tenant, gpus, now)
+            self._begin_to_wait({process}, tenant, group, now)
 
-    def _begin_to_wait(self, processes: set[int], tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> None:
+    def _begin_to_wait(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> None:
         if tenant.wishes:
-            for old in {tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes}:
+            for old in {tenant.wishes[uuid] for uuid in group.names if uuid in tenant.wishes}:
                 processes |= old.by  # wishes of a time when it was no gang yet
                 self.grants.drop(old)
-        wish = self._wish(tenant, gpus, now)
-        wish.by = processes
-        self.grants.wait(wish, now)
+        self.grants.wait(self._wish(processes, tenant, group, now), now)
         if tenant.turns:
             self.jams.waits(tenant, now)
 
-    def _wish(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds) -> Wish:
+    def _wish(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Wish:
         self._serial += 1
         standings: dict[str, Standing] = {}
-        passes: dict[str, int] = {}
+        gpus, names, together = group
         for gpu in gpus:
             standings[gpu.uuid] = self._standing(gpu, tenant, now)
-            passes[gpu.uuid] = gpu.grants
-        return Wish(tenant, gpus, self._serial, now, set(), standings, passes, tuple(passes), len(gpus) > 1)
+        return Wish(tenant, gpus, self._serial, now, processes, standings, names, together)
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         self._move_clock(gpu, now)
         if share.virtual < gpu.clock:
             share.virtual = gpu.clock
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
@@ -333,6 +334,10 @@ class Turns:
             if uuid not in tenant.shares:
                 raise NotYours(f"{uuid} was not given to this container; it has {', '.join(tenant.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
+
+
+def _group(gpus: tuple[Gpu, ...]) -> Group:
+    return Group(gpus, tuple(gpu.uuid for gpu in gpus), len(gpus) > 1)
 
 
 def _free_slot(tenant: Tenant) -> int:

@@ -5,6 +5,7 @@ Owns which keys a verb needs and what form their values have (`PROTOCOL.md`).  W
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeVar
@@ -61,7 +62,12 @@ def _number(form: re.Pattern[str], least: int, most: int) -> Callable[[str], int
     return read
 
 
-_gpu = _matching(_GPU)
+def _gpu(text: str) -> str:
+    """Interned: a GPU's name is looked up in many small tables, and one object is found without being read."""
+    return sys.intern(_matching_gpu(text))
+
+
+_matching_gpu = _matching(_GPU)
 _turn = _matching(_TURN)
 _size = _number(_COUNT, 0, 2**60)
 

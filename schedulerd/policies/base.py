@@ -23,6 +23,8 @@ class Standing(NamedTuple):
     """GPU time it has had, divided by its weight (1 for weight 100)."""
     burst: Seconds
     """How long it is expected to go on before it falls idle."""
+    grants: int
+    """The grants that the GPU had made when it came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,23 +99,23 @@ def test_late_in_a_turn_the_first_pause_ends_it(machine: Machine, peer: Peer) ->
     turn = peer.grant(connection, waiting=1, keep_ms=5000, quantum_ms=500)
 
     connection.hear("done", turn=turn, reason="idle")
-    assert 0.4 <= time.monotonic() - began < 1.0
+    assert 0.4 <= time.monotonic() - began < 3.0
 
 
 def test_where_pauses_are_longer_than_coming_back_costs_the_next_one_is_given_up_at_once(
     machine: Machine, peer: Peer
 ) -> None:
-    connection, turn = _holder(machine, peer, "pulse", "600", "20", "step_1ms")
+    connection, turn = _holder(machine, peer, "pulse", "1300", "20", "step_1ms")
     _first_line(machine)
-    connection.say("wanted", turn=turn, keep_ms=300)
+    connection.say("wanted", turn=turn, keep_ms=1000)
     connection.hear("done", turn=turn, reason="idle")
     peer.close_gate()
     connection.hear("want")  # the pause is over: how long it was is known now
     began = time.monotonic()
-    again = peer.grant(connection, waiting=1, keep_ms=300)
+    again = peer.grant(connection, waiting=1, keep_ms=1000)
 
     connection.hear("done", turn=again, reason="idle")
-    assert time.monotonic() - began < 0.25
+    assert time.monotonic() - began < 0.8
 
 
 def test_a_process_that_never_worked_gives_up_at_once(machine: Machine, peer: Peer) -> None:
