@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
@@ -52,12 +53,13 @@ class Stage:
 def tell(stage: Stage) -> None:
     """The whole story."""
     install(stage)
+    before = read_reviews(stage.house)
     fixed = show_refused_and_fixed(stage)
     show_completed(stage, fixed)
     show_namespaces(stage)
     jobs = show_landing(stage)
     show_turns(stage, jobs)
-    show_numbers(stage)
+    show_numbers(stage, before)
 
 
 def install(stage: Stage) -> None:
@@ -191,12 +193,9 @@ def read_bars(house: House, who: Sequence[str]) -> list[Bar]:
     ]
 
 
-def show_numbers(stage: Stage) -> None:
+def show_numbers(stage: Stage, before: tuple[float, float]) -> None:
     stage.title(7, "the numbers")
-    said = stage.house.kubectl("get", "--raw", "/metrics")
-    wanted = ("apiserver_admission_webhook_admission_duration_seconds_sum", "apiserver_admission_webhook_request_total")
-    reviews = sum(_value(line) for line in said.splitlines() if line.startswith(wanted[1]) and "nvshare.com" in line)
-    spent = sum(_value(line) for line in said.splitlines() if line.startswith(wanted[0]) and "nvshare.com" in line)
+    reviews, spent = (now - then for now, then in zip(read_reviews(stage.house), before, strict=True))
     stage.say(
         f"  {reviews:.0f} reviews by the webhook, {1000 * spent / max(reviews, 1):.1f} ms each as the API server saw it"
     )
@@ -204,6 +203,17 @@ def show_numbers(stage: Stage) -> None:
         "-n", SYSTEM, "exec", "deploy/nvshare-webhook", "--", "nvshare-webhook", "certs", "status"
     )
     stage.quote("\n".join(certificates.splitlines()[:3]), ink=Ink.DIM)
+
+
+def read_reviews(house: House) -> tuple[float, float]:
+    """How many reviews the API server has asked for, and their seconds; the first ones find no webhook yet."""
+    said = house.kubectl("get", "--raw", "/metrics").splitlines()
+    ours = [line for line in said if "nvshare.com" in line]
+    kinds = ("webhook_request_total", "webhook_admission_duration_seconds_sum")
+    counts, seconds = (
+        sum(_value(line) for line in ours if line.startswith(f"apiserver_admission_{kind}")) for kind in kinds
+    )
+    return counts, seconds
 
 
 def _value(line: str) -> float:
@@ -235,7 +245,7 @@ def open_house(*, keep: bool, say: Callable[[str], None]) -> Iterator[House]:
 def _tell_what_to_try(house: House) -> None:
     print(f"""
   export KUBECONFIG={house.plane.kubeconfig}
-  alias kubectl={house.plane.kubectl_command()[0]}
+  export PATH={Path(house.plane.kubectl_command()[0]).parent}:$PATH
   kubectl apply -f manifests/samples/one-vgpu.yaml; kubectl logs -n {TEAM} one-vgpu
   kubectl -n {SYSTEM} exec -it ds/nvshare-schedulerd -- nvsharectl top
   make cluster-down""")
