@@ -19,7 +19,9 @@ from deviceplugin.supervise import supervise
 
 def _serve(given: argparse.Namespace) -> int:
     read = settings.read_settings(given)
-    return serve(read) if given.no_supervisor else supervise(lambda: _in_one_sentence(lambda: serve(read)), load_client)
+    if given.no_supervisor:
+        return serve(read)
+    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_client)
 
 
 def _explain(given: argparse.Namespace) -> int:

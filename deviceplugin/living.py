@@ -46,14 +46,18 @@ class Living:
         self._life = Life()
         self._server: PluginServer | None = None
 
+    def begin(self) -> None:
+        """Serves and registers for the first time, if there is a kubelet."""
+        remove_stale_sockets(self._side.folder)
+        self._step()
+
     def run(self, stop: threading.Event) -> None:
         """Serves and registers, again and again."""
-        remove_stale_sockets(self._side.folder)
         try:
             while not stop.wait(self._step()):
                 pass
         finally:
-            self._break()
+            self.close()
 
     def _step(self) -> float:
         now = self._clock()
@@ -63,7 +67,7 @@ class Living:
         if self._life.registered_with is not None:
             self._tell(Lost(cause.value))
             self._life = lives.lose(self._life, cause, now=now)
-            self._break()
+            self.close()
             return 0.0
         self._make(cause)
         return 0.0
@@ -98,11 +102,12 @@ class Living:
 
     def _failed(self, error: Exception) -> None:
         said = error.details() if isinstance(error, grpc.Call) else str(error)
-        self._break()
+        self.close()
         self._life = lives.lose(self._life, Cause.REGISTER_FAILED, now=self._clock())
         log.warning("the kubelet did not take the registration: %s", said)
 
-    def _break(self) -> None:
+    def close(self) -> None:
+        """Leaves no server behind."""
         if self._server is not None:
             self._server.stop()
             self._server = None

@@ -36,6 +36,8 @@ from deviceplugin.watch import Watch
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
+_AHEAD_SECONDS = 5.0
+"""How old what a spare knows may be."""
 
 
 class Plugin:
@@ -44,6 +46,7 @@ class Plugin:
     def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
         self.settings = settings
         self.has_failed = False
+        self._is_serving = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
         self.board = Board()
@@ -58,7 +61,9 @@ class Plugin:
         )
 
     def tell(self, happening: Happening) -> None:
-        """To the log, the metrics, the Node's events, and the steward."""
+        """To the log, the metrics, the Node's events, and the steward; a spare leaves it to the one that serves."""
+        if not self._is_serving:
+            return
         write_log(happening)
         self._counts.count(happening)
         event = event_of(happening)
@@ -69,14 +74,23 @@ class Plugin:
         if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
             self.steward.note_refused_size(happening.size)
 
+    def look_ahead(self) -> None:
+        """What a spare finds out before its turn: it reads, and changes nothing on the node."""
+        self.watch.keep_up()
+        self.steward.look_for_others()
+
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet."""
+        self._is_serving = True
         self.files.prepare()
         self._scan_first(stop)
         self.steward.repair(Books())  # from the folders alone: containers may start before the first look
         self.steward.look_for_others()
-        with self._metrics(), self._in_threads(stop):
-            Living(self._kubelet_side(), self._parts(), self.tell).run(stop)
+        living = Living(self._kubelet_side(), self._parts(), self.tell)
+        with self._metrics(), contextlib.closing(living):
+            living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
+            with self._in_threads(stop):
+                living.run(stop)
 
     @contextlib.contextmanager
     def _metrics(self) -> Iterator[None]:
@@ -130,6 +144,9 @@ class Plugin:
 
     def _scan_first(self, stop: threading.Event) -> None:
         """Waits for the driver: a node may start us before it."""
+        if self.watch.has_scanned:  # when we were a spare, some seconds ago
+            self.watch.keep_up()
+            return
         while not stop.is_set():
             try:
                 inventory = self.watch.scan()
@@ -177,12 +194,15 @@ class Plugin:
         )
 
 
-def serve(settings: Settings) -> int:
-    """Runs until SIGTERM or SIGINT."""
+def serve(settings: Settings, is_turn: Callable[[float], bool] = lambda _: True) -> int:
+    """Waits for its turn, looking ahead, then runs until SIGTERM or SIGINT."""
+    cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
+    plugin, wait = Plugin(settings, Nvml(), cluster), 0.0
+    while not is_turn(wait):
+        plugin.look_ahead()
+        wait = _AHEAD_SECONDS
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
-    plugin = Plugin(settings, Nvml(), cluster)
     plugin.run(stop)
     return 1 if plugin.has_failed else 0

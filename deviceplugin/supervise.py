@@ -1,68 +1,126 @@
-"""Keeps a worker running: a killed one has a successor within a tenth of a second.
+"""Keeps a worker running, and a spare beside it that takes its place at once when a signal ends it.
 
 Owns that rule.  A container that dies too often is held back by the kubelet for minutes (CrashLoopBackOff); our own
 parent process is not.  It loads the code once and forks, before anything of gRPC is alive.  May import nothing of ours.
 """
 
+import contextlib
 import ctypes
+import functools
 import logging
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
-_FIRST_WAIT_SECONDS = 0.05
+_FIRST_WAIT_SECONDS = 0.1
+"""A new worker has the processor to itself for so long."""
 _LONGEST_WAIT_SECONDS = 5.0
 _STEADY_SECONDS = 1.0
 """A worker that lived so long starts the count anew."""
+_IDLE_SECONDS = 3600.0
 _PR_SET_PDEATHSIG = 1
-
-
 _HEARD = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+
+Turn = Callable[[float], bool]
+"""Waits so many seconds for the word to begin: has it come?"""
+Work = Callable[[Turn], int]
 
 
 def next_wait(wait: float, *, lived: float) -> float:
-    """Seconds before the next worker: none after a long life, then ever more."""
+    """Seconds before the next spare is made: few after a long life, then ever more."""
     if lived >= _STEADY_SECONDS:
-        return 0.0
+        return _FIRST_WAIT_SECONDS
     return min(max(wait * 2, _FIRST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
 
 
-def supervise(work: Callable[[], int], warm_up: Callable[[], object]) -> int:
-    """Runs `work` in a child, again whenever a signal ends it; its own exit, good or bad, is ours.
+@dataclass(slots=True)
+class _Child:
+    pid: int
+    word: int
+    """The writing end of its pipe: a byte is the word to begin."""
+    since: float = field(default_factory=time.monotonic)
+
+    def begin(self) -> None:
+        self.since = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # it has just died too, which is heard of next
+            os.write(self.word, b"!")
+
+    def code(self) -> int | None:
+        """Its exit code, or minus its signal, when it has ended."""
+        ended, status = os.waitpid(self.pid, os.WNOHANG)
+        if not ended:
+            return None
+        os.close(self.word)
+        return os.waitstatus_to_exitcode(status)
+
+
+def supervise(work: Work, warm_up: Callable[[], object]) -> int:
+    """Runs `work` in a child, and again whenever a signal ends it; its own exit, good or bad, is ours.
 
     `warm_up` loads, while the first child already works, what later ones will then have from the start.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # they are waited for, and interrupt nothing
-    wait, is_warm = 0.0, False
+    worker: _Child | None = _fork(work, at_once=True)
+    warm_up()
+    spare: _Child | None = None
+    wait = due = 0.0
     while True:
-        began = time.monotonic()
-        child = _fork(work)
-        if not is_warm:
-            warm_up()
-            is_warm = True
-        code = _wait_for(child)
-        if code >= 0:
-            return code
-        wait = next_wait(wait, lived=time.monotonic() - began)
-        log.warning("the worker was ended by signal %d: another one in %g s", -code, wait)
-        if signal.sigtimedwait(_HEARD - {signal.SIGCHLD}, wait) is not None:
-            return 0
+        if worker is None and spare is not None:
+            spare.begin()
+            worker, spare = spare, None
+        elif spare is None and time.monotonic() >= due:
+            made = _fork(work, at_once=worker is None)
+            worker, spare = (worker, made) if worker is not None else (made, None)
+        if _is_told_to_end(_IDLE_SECONDS if spare is not None else due - time.monotonic()):
+            return _end(worker)
+        for child in filter(None, (worker, spare)):
+            code = child.code()
+            if code is None:
+                continue
+            if code >= 0 and child is worker:
+                return code
+            wait = next_wait(wait, lived=time.monotonic() - child.since)
+            due = time.monotonic() + wait
+            log.warning(
+                "the %s was ended (%d): the next spare in %g s", "worker" if child is worker else "spare", code, wait
+            )
+            worker, spare = (None, spare) if child is worker else (worker, None)
 
 
-def _fork(work: Callable[[], int]) -> int:
-    parent = os.getpid()
-    child = os.fork()
-    if child:
-        return child
+def _is_told_to_end(seconds: float) -> bool:
+    """Waits until a child has ended, the time is over, or we are told to end."""
+    heard = signal.sigtimedwait(_HEARD, max(0.0, seconds))
+    return heard is not None and heard.si_signo != signal.SIGCHLD
+
+
+def _end(worker: _Child | None) -> int:
+    """Lets the worker end in good order; the spare, which has nothing to put in order, dies with us."""
+    if worker is None:
+        return 0
+    os.kill(worker.pid, signal.SIGTERM)
+    return max(0, os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1]))
+
+
+def _fork(work: Work, *, at_once: bool) -> _Child:
+    parent, (turn, word) = os.getpid(), os.pipe()
+    if at_once:
+        os.write(word, b"!")
+    pid = os.fork()
+    if pid:
+        os.close(turn)
+        return _Child(pid, word)
     code = 1
     try:
+        os.close(word)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
         # two plugins of one node would take the registration from each other for ever: die with the parent
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
-            code = work()
+            code = work(functools.partial(_has_come, turn))
     except BaseException:
         log.exception("the worker failed")
     finally:
@@ -70,11 +128,9 @@ def _fork(work: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def _wait_for(child: int) -> int:
-    """The child's exit code, or minus its signal; a SIGTERM of ours goes on to it."""
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        if signal.sigwait(_HEARD) != signal.SIGCHLD:
-            os.kill(child, signal.SIGTERM)
+def _has_come(turn: int, seconds: float) -> bool:
+    if not select.select([turn], [], [], seconds)[0]:
+        return False
+    if not os.read(turn, 1):
+        os._exit(0)  # the supervisor is gone
+    return True

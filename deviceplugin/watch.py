@@ -37,11 +37,15 @@ class Watch:
         self._drained: frozenset[str] = frozenset()
         self._told_refused: dict[str, str] = {}
         self._told_unhealthy: dict[str, str] = {}
+        self._next_scan = 0.0
+        self.has_scanned = False
         self._publishing = threading.Lock()
 
     def scan(self) -> Inventory:
         """Looks for all GPUs; raises `NvmlUnavailable`."""
+        self._next_scan = self._clock() + self._times.rescan
         self._gpus.update({gpu.uuid: gpu for gpu in self._library.rescan()})
+        self.has_scanned = True
         self._publish()
         return self._board.view.inventory
 
@@ -59,14 +63,15 @@ class Watch:
 
     def run(self, stop: threading.Event) -> None:
         """Checks and hears until `stop`."""
-        next_scan = self._clock() + self._times.rescan
         while not stop.is_set():
             self._hear(stop, until=self._clock() + self._times.check)
-            answered = self._check_all()
-            if self._clock() >= next_scan or not answered:
-                self._scan_again()
-                next_scan = self._clock() + self._times.rescan
+            self.keep_up()
         self._library.close()
+
+    def keep_up(self) -> None:
+        """Asks every GPU; scans when it is time, or one does not answer: only a scan can find it again."""
+        if not self._check_all() or self._clock() >= self._next_scan:
+            self._scan_again()
 
     def _hear(self, stop: threading.Event, *, until: float) -> None:
         while not stop.is_set() and (left := until - self._clock()) > 0:
@@ -88,7 +93,7 @@ class Watch:
             self._publish()
 
     def _check_all(self) -> bool:
-        """Asks every GPU; False where one does not answer, which only a scan can find again."""
+        """Asks every GPU; False where one does not answer."""
         answered = [self._check(uuid) for uuid in self._gpus]
         self._publish()
         return all(answered)

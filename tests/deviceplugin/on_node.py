@@ -87,7 +87,7 @@ class NodePlugin:
         return kubernetes.client.CoreV1Api(self.node.plane.client())
 
     def worker_pid(self) -> int:
-        """The process that serves, under its supervisor."""
+        """The process that serves, under its supervisor: the elder of two, the other is its spare."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 

@@ -136,7 +136,7 @@ class Watcher:
         assert self.longest_zero <= most_seconds, f"no slots for {self.longest_zero:.1f} s"
         return (
             f"no slots for {self.longest_zero:.1f} s at most ({self.polls} polls); "
-            f"{len(self.failures)} of {self.made} pods came while the plugin was away"
+            f"{len(self.failures)} of {self.made} pods failed, which came while the plugin was away"
         )
 
 
