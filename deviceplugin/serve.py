@@ -53,8 +53,7 @@ class Plugin:
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
         self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
-        uses_cdi = self._injection.decide()
-        self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=uses_cdi)
+        self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
         self.steward = Steward(self._steward_parts(cluster))
         self.registry.register(
             NodeCollector(self.board, lambda: self.steward.books, lambda: self.memory.fresh() is not None)
@@ -82,6 +81,7 @@ class Plugin:
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet."""
         self._is_serving = True
+        self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare
         self.files.prepare()
         self._scan_first(stop)
         self.steward.repair(Books())  # from the folders alone: containers may start before the first look

@@ -64,45 +64,71 @@ def supervise(work: Work, warm_up: Callable[[], object]) -> int:
     `warm_up` loads, while the first child already works, what later ones will then have from the start.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # they are waited for, and interrupt nothing
-    worker: _Child | None = _fork(work, at_once=True)
+    pair = _Pair(work)
+    pair.fill()
     warm_up()
-    spare: _Child | None = None
-    wait = due = 0.0
-    while True:
-        if worker is None and spare is not None:
-            spare.begin()
-            worker, spare = spare, None
-        elif spare is None and time.monotonic() >= due:
-            made = _fork(work, at_once=worker is None)
-            worker, spare = (worker, made) if worker is not None else (made, None)
-        if _is_told_to_end(_IDLE_SECONDS if spare is not None else due - time.monotonic()):
-            return _end(worker)
-        for child in filter(None, (worker, spare)):
-            code = child.code()
-            if code is None:
-                continue
-            if code >= 0 and child is worker:
+    code = None
+    while code is None:
+        pair.fill()
+        code = pair.end() if _is_told_to_end(pair.seconds_left()) else pair.reap()
+    return code
+
+
+class _Pair:
+    """The worker and its spare."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._worker: _Child | None = None
+        self._spare: _Child | None = None
+        self._wait = self._due = 0.0
+
+    def fill(self) -> None:
+        """The spare takes a place that has become free; another one is made when it is time."""
+        if self._worker is None and self._spare is not None:
+            self._spare.begin()
+            self._worker, self._spare = self._spare, None
+        if self._spare is not None or self.seconds_left() > 0:
+            return
+        if self._worker is None:
+            self._worker = _fork(self._work, at_once=True)
+        else:
+            self._spare = _fork(self._work, at_once=False)
+
+    def seconds_left(self) -> float:
+        """Until there is something to fill."""
+        return _IDLE_SECONDS if self._spare is not None else self._due - time.monotonic()
+
+    def reap(self) -> int | None:
+        """Clears the places of those who have ended; the exit code where the worker ended by itself."""
+        if self._worker is not None and (code := self._worker.code()) is not None:
+            if code >= 0:
                 return code
-            wait = next_wait(wait, lived=time.monotonic() - child.since)
-            due = time.monotonic() + wait
-            log.warning(
-                "the %s was ended (%d): the next spare in %g s", "worker" if child is worker else "spare", code, wait
-            )
-            worker, spare = (None, spare) if child is worker else (worker, None)
+            self._mourn("worker", self._worker, code)
+            self._worker = None
+        if self._spare is not None and (code := self._spare.code()) is not None:
+            self._mourn("spare", self._spare, code)
+            self._spare = None
+        return None
+
+    def _mourn(self, place: str, child: _Child, code: int) -> None:
+        now = time.monotonic()
+        self._wait = next_wait(self._wait, lived=now - child.since)
+        self._due = now + self._wait
+        log.warning("the %s has ended (%d): another spare in %g s", place, code, self._wait)
+
+    def end(self) -> int:
+        """Lets the worker end in good order; the spare, which has nothing to put in order, dies with us."""
+        if self._worker is None:
+            return 0
+        os.kill(self._worker.pid, signal.SIGTERM)
+        return max(0, os.waitstatus_to_exitcode(os.waitpid(self._worker.pid, 0)[1]))
 
 
 def _is_told_to_end(seconds: float) -> bool:
     """Waits until a child has ended, the time is over, or we are told to end."""
     heard = signal.sigtimedwait(_HEARD, max(0.0, seconds))
     return heard is not None and heard.si_signo != signal.SIGCHLD
-
-
-def _end(worker: _Child | None) -> int:
-    """Lets the worker end in good order; the spare, which has nothing to put in order, dies with us."""
-    if worker is None:
-        return 0
-    os.kill(worker.pid, signal.SIGTERM)
-    return max(0, os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1]))
 
 
 def _fork(work: Work, *, at_once: bool) -> _Child:

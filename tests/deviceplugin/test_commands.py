@@ -80,9 +80,13 @@ def own_sockets(kubelet: Kubelet) -> list[Path]:
 def test_it_serves_what_nvml_finds_and_ends_clean_when_told(serving: tuple[subprocess.Popen[bytes], Kubelet]) -> None:
     process, kubelet = serving
     assert len(kubelet.wait_for_list()) == 22
+    spare = spare_of(process)
     process.terminate()
 
     assert process.wait(20) == 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        spare.wait(10)
+    assert not spare.is_running()
     assert own_sockets(kubelet) == []
 
 

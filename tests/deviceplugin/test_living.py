@@ -11,10 +11,12 @@ import pytest
 from contract import names
 from deviceplugin.happenings import Lost, Registered
 from deviceplugin.kubelet_api import VERSION
+from deviceplugin.serve import Plugin
 from deviceplugin.server import PREFIX
 from deviceplugin.settings import Settings
 from tests.deviceplugin.conftest import RunPlugin, Setup, running
-from tests.deviceplugin.fakes import make_gpu
+from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
+from tests.deviceplugin.kubelet import Kubelet
 
 
 def own_sockets(setup: Setup) -> list[str]:
@@ -126,6 +128,35 @@ def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin
 
     assert other.exists()
     assert not stale.exists()
+
+
+def test_a_spare_changes_nothing_on_the_node_and_tells_nothing(settings: Settings) -> None:
+    plugin, happenings = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1))), Happenings()
+    plugin.steward.add_event = happenings.all.append  # type: ignore[method-assign,assignment]
+    plugin.look_ahead()
+
+    assert len(plugin.board.view.inventory.shared) == 1
+    assert not settings.layout.root.exists()
+    assert not settings.layout.cdi.exists()
+    assert happenings.all == []
+
+
+def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) -> None:
+    library, stop = FakeLibrary(make_gpu(0), make_gpu(1)), threading.Event()
+    plugin, kubelet = Plugin(settings, library), Kubelet(settings.kubelet_folder).start()
+    plugin.look_ahead()
+    library.gpus.pop(make_gpu(0).uuid)
+    thread = threading.Thread(target=plugin.run, args=(stop,))
+    thread.start()
+    try:
+        first = kubelet.wait_for_list()
+    finally:
+        stop.set()
+        thread.join(20)
+        kubelet.stop()
+
+    assert {device_id.partition("__")[0] for device_id, is_healthy in first.items() if is_healthy} == {make_gpu(1).uuid}
+    assert len(first) == 20, "the pods that hold its slots are still there"
 
 
 def make_dead_socket(path: Path) -> None:
