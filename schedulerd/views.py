@@ -117,7 +117,7 @@ def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[s
 def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
     facts = tenant.facts
     pod = node.pods.get(facts.key, PodFacts())
-    pids = [str(pid) for process in tenant.processes if (pid := node.pids.get(process, 0))]
+    pids = dict.fromkeys(str(pid) for process in tenant.processes if (pid := node.pids.get(process, 0)))
     return _said(
         {
             "key": facts.key,
@@ -129,7 +129,7 @@ def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
             "weight": facts.weight,
             "priority": facts.priority,
             "processes": len(tenant.processes),
-            "pids": ",".join(pids[:64]),
+            "pids": ",".join(pids),
             "memory": facts.memory,
         }
     )

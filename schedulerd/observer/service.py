@@ -50,6 +50,7 @@ class Observer:
         self.fairness = Fairness()
         self.owners: dict[str, Owner] = {}
         self.strangers: dict[str, int] = {}
+        self._unknown: dict[str, set[int]] = {}
         self.cluster = _join_cluster(settings.node)
         self._link: ControlClient | None = None
         self._sending = threading.Lock()
@@ -141,29 +142,33 @@ class Observer:
             self._look_for_strangers()
 
     def _look_for_strangers(self) -> None:
+        """Told of is who was unknown at the look before too: a hello may be under way, a client may just have ended."""
         computing = self.cards.processes()
-        if not any(computing.values()):
-            self.strangers = dict.fromkeys(computing, 0)
-            return
-        known = self._known_pids()
+        known = self._known_pids() if any(computing.values()) else set()
         if known is None:
             return
-        for uuid, pids in computing.items():
-            unknown = pids - known
-            if unknown and not self.strangers.get(uuid) and self.cluster is not None:
-                some = ", ".join(map(str, sorted(unknown)[:5]))
-                message = f"{uuid} is used by processes that do not take turns: {some}"
-                self.cluster.tell_node(reason="GpuUsedWithoutTurns", message=message)
-            self.strangers[uuid] = len(unknown)
+        unknown = {uuid: pids - known for uuid, pids in computing.items()}
+        strangers = {uuid: pids & self._unknown.get(uuid, set()) for uuid, pids in unknown.items()}
+        for uuid, pids in strangers.items():
+            if pids and not self.strangers.get(uuid):
+                self._tell_of_strangers(uuid, pids)
+        self._unknown = unknown
+        self.strangers = {uuid: len(pids) for uuid, pids in strangers.items()}
+
+    def _tell_of_strangers(self, uuid: str, pids: set[int]) -> None:
+        some = ", ".join(map(str, sorted(pids)[:5]))
+        message = f"{uuid} is used by processes that do not take turns: {some}"
+        log.warning("%s", message)
+        if self.cluster is not None:
+            self.cluster.tell_node(reason="GpuUsedWithoutTurns", message=message)
 
     def _known_pids(self) -> set[int] | None:
         """Our clients' processes; None where the kernel does not show them to the turn process."""
         with ControlClient(self.settings.control) as asking:
             lines = list(asking.ask("status"))
-        pids = [line.words.get("pids", "") for line in lines if line.verb == "container"]
-        if pids and not any(pids):
-            return None
-        return {int(pid) for text in pids for pid in text.split(",") if pid}
+        clients = [line.words for line in lines if line.verb == "container"]
+        pids = {int(pid) for words in clients for pid in words.get("pids", "").split(",") if pid}
+        return pids if pids or not clients else None
 
     # ------------------------------------------------------------------ HTTP
 

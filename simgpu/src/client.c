@@ -51,8 +51,8 @@ uint64_t sg_now(void) {
 
 /* ---- slots */
 
-static struct flock slot_byte(uint32_t slot) {
-    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = SG_LIVE_BYTE + slot, .l_len = 1};
+static struct flock slot_byte(off_t base, uint32_t slot) {
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = base + slot, .l_len = 1};
 }
 
 static uint32_t make_owner(uint32_t slot, uint32_t generation) {
@@ -65,18 +65,28 @@ bool sg_is_alive(const struct sg_map *map, uint32_t owner) {
         return false;
     if (owner == sg_client.owner)
         return true;
-    struct flock lock = slot_byte(slot);
+    struct flock lock = slot_byte(SG_LIVE_BYTE, slot);
     return fcntl(map->descriptor, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+/* A process in a container does not know its id outside; the kernel does, and translates a lock's holder (Linux 4.14). */
+uint32_t sg_pid_here(const struct sg_map *map, uint32_t owner) {
+    uint32_t slot = sg_owner_slot(owner);
+    struct flock lock = slot_byte(SG_PID_BYTE, slot);
+    if (fcntl(map->descriptor, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
+        return map->slots[slot].pid; /* it has closed the file once more, by itself: that gave the lock up */
+    return lock.l_pid > 0 ? (uint32_t)lock.l_pid : 0;
 }
 
 static bool take_slot(struct sg_client *client) {
     for (uint32_t slot = 0; slot < SG_SLOTS; slot++) {
-        struct flock lock = slot_byte(slot);
+        struct flock lock = slot_byte(SG_LIVE_BYTE, slot), pid = slot_byte(SG_PID_BYTE, slot);
         if (fcntl(client->map.descriptor, F_OFD_SETLK, &lock) != 0)
             continue;
         struct sg_slot *mine = &client->map.slots[slot];
         uint32_t generation = atomic_fetch_add(&mine->generation, 1) + 1;
         mine->pid = (uint32_t)getpid();
+        fcntl(client->map.descriptor, F_SETLK, &pid); /* sg_pid_here does without, too */
         memcpy(mine->label, client->settings.label, sizeof mine->label);
         client->owner = make_owner(slot, generation);
         return true;

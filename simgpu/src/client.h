@@ -18,6 +18,9 @@ bool sg_attach(void);
 /* In a forked child that wants to begin anew (NVML may; CUDA may not). */
 void sg_forget_parent(void);
 
+/* The id by which the caller's process namespace knows an owner; 0 if it does not see it. */
+uint32_t sg_pid_here(const struct sg_map *map, uint32_t owner);
+
 uint64_t sg_now(void);
 uint64_t sg_to_now(uint64_t monotonic_ns);
 

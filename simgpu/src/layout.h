@@ -181,5 +181,7 @@ struct sg_control {
 };
 
 #define SG_LIVE_BYTE 0x4000000000000000LL
+/* Beside it, a lock of the process: the kernel tells its holder by the id that the asker's process namespace knows. */
+#define SG_PID_BYTE (SG_LIVE_BYTE + SG_SLOTS)
 
 #endif

@@ -1,4 +1,4 @@
-/* NVML: who uses a device. Process ids are as each process sees its own (containers have theirs). */
+/* NVML: who uses a device. Process ids are the caller's: whom its process namespace does not see is left out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,11 +29,12 @@ static void collect(struct sg_state *state, uint32_t card, struct list *list) {
     list->count = 0;
     for (int i = sg_next_used(state->core, -1); i >= 0; i = sg_next_used(state->core, i)) {
         const struct sg_context *context = &state->context[i];
-        if (context->device != card)
+        uint32_t pid = context->device == card ? sg_pid_here(state->map, context->owner) : 0;
+        if (!pid)
             continue;
         uint64_t bytes = context->plain_bytes + (uint64_t)sg_resident(context) +
                          state->map->header->physics.overhead_bytes;
-        add(list, state->map->slots[sg_owner_slot(context->owner)].pid, bytes, context->serial);
+        add(list, pid, bytes, context->serial);
     }
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import shutil
 import subprocess
 import traceback
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
+
+import pytest
 
 from tests.simgpu.record import Record
 
@@ -136,6 +139,14 @@ class Client:
         self.process.join(10)
         if self.process.is_alive():
             self.kill()
+
+
+def in_own_process_namespace() -> list[str]:
+    """What stands before a command that is to be process 1 of its own, as in a container; else the test is skipped."""
+    isolate = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if not shutil.which("unshare") or subprocess.run([*isolate, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make process namespaces: who is who across containers is NOT tested")
+    return isolate
 
 
 def compile_and_run(source: str, folder: Path, *flags: str) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.simgpu import clients
-from tests.simgpu.machine import Machine
+from tests.simgpu.machine import BUILD, Machine, in_own_process_namespace
 
 nv: Any = pytest.importorskip("pynvml")
 
@@ -120,6 +124,35 @@ def test_load_memory_and_processes_follow_what_runs(machine: Machine) -> None:
     assert busy["processes"] == [(worker.process.pid, 1300)]
     assert busy["temperature"] > idle["temperature"]
     assert busy["power"] > idle["power"]
+
+
+COMPUTING = """
+import pynvml
+pynvml.nvmlInit()
+print([one.pid for one in pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByIndex(0))])
+"""
+
+
+def test_process_ids_are_the_asker_s_and_who_it_does_not_see_is_left_out(machine: Machine) -> None:
+    isolate = in_own_process_namespace()
+    ask = [sys.executable, "-c", COMPUTING]
+    both = ["sh", "-c", '"$0" --kernel-ms 5 --seconds 30 >/dev/null & read go; "$@"', str(BUILD / "burn"), *ask]
+    with (
+        subprocess.Popen(
+            [*isolate, *both], env=machine.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as container,
+        machine.start_burn("--kernel-ms", "5", "--seconds", "30") as neighbour,
+    ):
+        deadline = time.monotonic() + 10
+        while machine.tool("status").stdout.count("(pid ") < 2:
+            assert time.monotonic() < deadline, machine.tool("status").stdout
+        inner = [one.pid for one in psutil.Process(container.pid).children(recursive=True) if one.name() == "burn"]
+        outside = subprocess.run(ask, env=machine.environment(), capture_output=True, text=True, check=True).stdout
+        inside, _ = container.communicate("go\n", timeout=20)
+        neighbour.kill()
+
+    assert sorted(json.loads(outside)) == sorted([*inner, neighbour.pid])
+    assert json.loads(inside) == [2]
 
 
 def forked_child_asks() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.simgpu.drill_kill import check_record, kills
-from tests.simgpu.machine import BUILD, Machine
+from tests.simgpu.machine import BUILD, Machine, in_own_process_namespace
 from tests.simgpu.record import Turn, busy_seconds, busy_share, interleavings, outside_turns, overlaps
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
@@ -96,10 +95,7 @@ def _alive(machine: Machine) -> int:
 
 
 def test_two_containers_whose_programs_are_both_process_1(machine: Machine) -> None:
-    isolate = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    if not shutil.which("unshare") or subprocess.run([*isolate, "true"], capture_output=True).returncode:
-        pytest.skip("this user may not make process namespaces")
-    burn = [*isolate, str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "30"]
+    burn = [*in_own_process_namespace(), str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "30"]
     programs = [subprocess.Popen(burn, env=machine.environment(), stdout=subprocess.DEVNULL) for _ in range(2)]
     try:
         deadline = time.monotonic() + 10
