@@ -81,11 +81,11 @@ class Cluster:
         while True:
             try:
                 line = self.link.read()
+                self.asked.append(dict(line.words))
+                time.sleep(self.after)
+                self.link.send(Line("pod", {"key": line.words["key"], **self.facts}))
             except Exception:  # noqa: BLE001  the daemon has gone: so does the thread
                 return
-            self.asked.append(dict(line.words))
-            time.sleep(self.after)
-            self.link.send(Line("pod", {"key": line.words["key"], **self.facts}))
 
 
 def client_of(socket, gpus="GPU-1", **words):
