@@ -28,8 +28,8 @@ demo: setup ## the main job in a minute: a refused pod, the fix, turns on a soft
 demo-cluster: setup ## the whole story on a real Kubernetes node (root; KEEP=1 leaves it up for playing)
 	@$(BIN)/python -m tests.demo.cluster $(if $(KEEP),--keep)
 
-test: setup ## everything, as CI runs it
-	@$(BIN)/python -m pytest
+test: setup ## everything, as CI runs it: the tests on a node beside all others
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 check: setup lint types rooms test-fast ## what every commit must pass, under two minutes
 

@@ -9,12 +9,12 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster import build, diagnosis, pins
+from tests.cluster import build, diagnosis, pins, side_by_side
 from tests.cluster.cache import Say
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
 from tests.cluster.errors import ClusterError, MissingError
@@ -103,24 +103,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Build what the selected tests need before the first begins: a build of minutes is no test's own time."""
-    if session.config.option.collectonly:
-        return
+    if session.config.option.collectonly or hasattr(session.config, "workerinput"):
+        return  # a worker's tests begin when its controller has built all
     write_line = session.config.get_terminal_writer().line
     try:
-        prepare(session.items, say=lambda text: write_line(f"[cluster] {text}"))
+        prepare(_needs(session), say=lambda text: write_line(f"[cluster] {text}"))
     except ClusterError as error:
         write_line(f"[cluster] {error}")  # the tests that need it say so again
 
 
-def prepare(items: Sequence[pytest.Item], *, say: Say) -> None:
-    on_node = any(item.get_closest_marker("node") for item in items)
-    if on_node or any(item.get_closest_marker("cluster") for item in items):
+def _needs(session: pytest.Session) -> set[str]:
+    """Of "cluster", "node" and "image", what the selected tests need; a controller does not know, and takes all."""
+    if session.config.getoption("dist", "no") == side_by_side.DIST:
+        return {"cluster", "node", "image"}
+    found = {mark.name for item in session.items for mark in item.iter_markers()}
+    return found | ({"image"} if "tests.cluster.image" in sys.modules else set())  # a collected module works with it
+
+
+def prepare(needs: Collection[str], *, say: Say) -> None:
+    if "cluster" in needs or "node" in needs:
         build.control_plane_programs(say=say)
-    if on_node and os.geteuid() == 0:
+    if "node" in needs and os.geteuid() == 0:
         check_machine(say=say)
         for module in pins.MODULES:
             build.programs(module, say=say)
-        if image := sys.modules.get("tests.cluster.image"):  # one of the collected modules works with it
+        if "image" in needs:
+            from tests.cluster import image
+
             for target in image.Target:
                 image.archive(target, say=say)
 
