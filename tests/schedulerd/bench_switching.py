@@ -18,8 +18,8 @@ from tests.simgpu.record import Record
 
 ROOT = Path(__file__).parents[2]
 BURN, HOOK = ROOT / "build/simgpu/burn", ROOT / "build/hook/libnvshare.so"
-PAGE_RATE = 2.0e9
-SECONDS = 40
+PAGE_RATE = 8.0e9
+SECONDS = 60
 WORKING_SET_MB = 700
 
 
@@ -33,7 +33,7 @@ def environment(folder: Path, label: str) -> dict[str, str]:
         "SIMGPU_FILE": str(folder / "gpus"),
         "SIMGPU_DEVICES": "1xT4-1GB",
         "SIMGPU_OVERHEAD": "30MB",
-        "SIMGPU_PAGE_RATE": "2GB",
+        "SIMGPU_PAGE_RATE": "8GB",
         "SIMGPU_PASS": "100ms",
         "SIMGPU_LABEL": label,
     }
@@ -41,7 +41,7 @@ def environment(folder: Path, label: str) -> dict[str, str]:
 
 
 def _oversubscribed(folder: Path) -> Iterator[Row]:
-    flags = ["--observer=spawn", "--metrics-port=0", "--paging-rate=2Gi", "--context-size=30Mi", "--card-reserve=16Mi"]
+    flags = ["--observer=spawn", "--metrics-port=0", "--paging-rate=8Gi", "--context-size=30Mi", "--card-reserve=16Mi"]
     saved = dict(os.environ)
     os.environ.update(environment(folder, "daemon"))
     try:
