@@ -78,8 +78,11 @@ def _turn(peer: Peer, connection: Connection, seconds: float) -> tuple[float, fl
     return began, took
 
 
-def measure_overhead(threads: int, *, launches: int = 300_000, rounds: int = 5, pairs: int = 4) -> tuple[float, float]:
-    """ns of processor time a launch: bare, and under the hook with the turn held; the least of runs turn about."""
+def measure_overhead(threads: int, *, launches: int = 100_000, rounds: int = 15, pairs: int = 4) -> tuple[float, float]:
+    """ns of processor time a launch: bare, and under the hook with the turn held; the least of runs turn about.
+
+    A round is shorter than a time slice: with more threads than processors each round of a longer one is interrupted.
+    """
     with real_daemon() as machine:
         command = [compiled("bench_launch"), str(threads), str(launches), str(rounds), "stream"]
         runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
