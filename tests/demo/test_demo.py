@@ -74,24 +74,24 @@ def test_a_temporary_folder_too_long_for_sockets_is_said_with_its_remedy(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_said_with_its_remedy_and_nothing_stays(tmp_path: Path) -> None:
+def test_a_port_in_use_is_said_with_its_remedy_and_nothing_stays(short_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        told = run("--port", str(taken.getsockname()[1]), environ={"TMPDIR": str(tmp_path)})
+        told = run("--port", str(taken.getsockname()[1]), environ={"TMPDIR": str(short_path)})
 
     assert told.returncode == 1
     assert "in use" in told.stderr
     assert "--port" in told.stderr
-    assert left_running(tmp_path) == []
+    assert left_running(short_path) == []
 
 
 @pytest.mark.slow
-def test_an_unknown_gpu_model_is_said_with_those_that_there_are(tmp_path: Path) -> None:
-    told = run("--devices", "1xZ9000-16GB", environ={"TMPDIR": str(tmp_path)})
+def test_an_unknown_gpu_model_is_said_with_those_that_there_are(short_path: Path) -> None:
+    told = run("--devices", "1xZ9000-16GB", environ={"TMPDIR": str(short_path)})
 
     assert told.returncode == 1
     assert "Z9000" in told.stderr
     assert "fix:" in told.stderr
-    assert left_running(tmp_path) == []
+    assert left_running(short_path) == []
 
 
 @pytest.mark.parametrize(
