@@ -1,6 +1,7 @@
 """The demo as a user meets it: the story told, and each bad start explained, with nothing left running."""
 
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -128,8 +129,8 @@ def test_the_set_up_says_what_is_missing_and_what_brings_it(tmp_path: Path, hidd
 def _which(tool: str) -> Path | None:
     if tool == "python3":  # a version manager's stand-in on the PATH would look for more than we link
         return Path(sys.executable).resolve()
-    folders = (Path(folder) for folder in os.environ["PATH"].split(":"))
-    return next((folder / tool for folder in folders if (folder / tool).exists()), None)
+    found = shutil.which(tool)
+    return Path(found) if found else None
 
 
 def test_a_read_only_clone_is_said_with_its_remedy(tmp_path: Path) -> None:
