@@ -15,6 +15,8 @@ from webhook.words import MOUNTS, SHADOWED, VOLUMES, preload_with_hook
 
 _FORMAT = "v1"
 """Of the summary in the annotation `nvshare.com/injected`."""
+_FORMS = {True: "volumes", False: "no-volumes"}
+"""How the summary tells, with its last word, whether hook and socket are volumes of the pod."""
 
 
 def _environment(facts: Facts) -> Iterator[Operation]:
@@ -126,7 +128,13 @@ def _was_reduced(facts: Facts) -> bool:
 def summarize(facts: Facts) -> str:
     """What was done, for `nvshare.com/injected`: each container's mode, and how hook and socket come."""
     modes = [f"{container.name}={facts.expected_mode(container)}" for container in facts.sharing]
-    return " ".join((_FORMAT, *modes, "volumes" if facts.with_volumes else "no-volumes"))
+    return " ".join((_FORMAT, *modes, _FORMS[facts.with_volumes]))
+
+
+def was_given_volumes(facts: Facts) -> bool:
+    """How the one that completed the pod did it: while replicas are exchanged it may have other settings than ours."""
+    last = facts.pod.annotations.get(names.INJECTED, "").rpartition(" ")[2]
+    return {word: given for given, word in _FORMS.items()}.get(last, facts.with_volumes)
 
 
 STEPS: tuple[Callable[[Facts], Iterator[Operation]], ...] = (

@@ -15,10 +15,10 @@ from webhook.namespace_policy import read_namespace
 from webhook.review import Answer, answer
 
 
-def _answer(case: Case, pod: Json, stage: Stage = Stage.MUTATE) -> Answer:
+def _answer(case: Case, pod: Json, stage: Stage = Stage.MUTATE, volumes: Volumes = Volumes.AUTO) -> Answer:
     policy = read_namespace(case.namespace_object)
     review = review_of(pod, namespace=case.namespace_name, old=case.old)
-    return answer(json.loads(json.dumps(review)), stage, namespace_of=lambda _: policy, volumes=Volumes.AUTO)
+    return answer(json.loads(json.dumps(review)), stage, namespace_of=lambda _: policy, volumes=volumes)
 
 
 def _completed(case: Case, result: Answer) -> Json:
@@ -59,3 +59,31 @@ def test_its_own_output_given_again_is_left_as_it_is(case: Case) -> None:
 )
 def test_where_nothing_is_completed_nothing_is_missed_afterwards(case: Case) -> None:
     assert list(_answer(case, case.pod, Stage.VALIDATE).decision.codes) == case.codes
+
+
+@pytest.mark.parametrize("validated", Volumes)
+@pytest.mark.parametrize("completed", Volumes)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_replica_with_other_settings_misses_nothing(case: Case, completed: Volumes, validated: Volumes) -> None:
+    """As while replicas are exchanged: one completes the pod, one with other settings validates it."""
+    first = _answer(case, case.pod, volumes=completed)
+    if first.decision.patch:
+        pod = _completed(case, first)
+        assert _answer(case, pod, Stage.VALIDATE, volumes=validated).decision.codes == ()
+
+
+_UNDONE = {
+    "the preload": [{"op": "remove", "path": "/spec/containers/0/env/0"}],
+    "a volume": [{"op": "remove", "path": "/spec/volumes/0"}],
+    "a mount": [{"op": "remove", "path": "/spec/containers/0/volumeMounts/0"}],
+    "the summary": [{"op": "remove", "path": "/metadata/annotations/nvshare.com~1injected"}],
+    "the summary's form": [{"op": "replace", "path": "/metadata/annotations/nvshare.com~1injected", "value": "v1"}],
+}
+
+
+@pytest.mark.parametrize("undo", _UNDONE.values(), ids=_UNDONE)
+def test_what_another_webhook_undoes_is_missed(undo: list[Json]) -> None:
+    case = next(case for case in CASES if case.name == "one-vgpu")
+    pod = jsonpatch.apply_patch(_completed(case, _answer(case, case.pod)), undo)
+
+    assert _answer(case, pod, Stage.VALIDATE).decision.codes == ("InjectionLost",)
