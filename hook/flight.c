@@ -11,11 +11,11 @@
 #include "flight.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "capture.h"
 #include "devices.h"
+#include "events.h"
 #include "listener.h"
 #include "slots.h"
 #include "streams.h"
@@ -41,12 +41,6 @@ struct marker {
     uint32_t launches;
 };
 
-struct spare {
-    CUevent event;
-    CUcontext context;
-    struct spare *next;
-};
-
 static struct flight {
     struct marker markers[MOST_MARKERS];
     int count;
@@ -57,7 +51,6 @@ static struct flight {
 } flights[MOST_GPUS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct spare *spares;
 static uint64_t bound_ns = NVSHARE_WIRE_FLIGHT_MS * MS;
 static uint64_t patience_ns = 1000 * MS;
 static _Atomic uint64_t overruns;
@@ -74,42 +67,6 @@ void flight_set_bound(unsigned milliseconds, unsigned gpu_count) {
     if (milliseconds)
         bound_ns = milliseconds * MS;
     patience_ns = gpu_count > 1 ? bound_ns : 1000 * MS;
-}
-
-/* ------------------------------------------------------------------------------------------------ events */
-
-static CUevent take_event(CUcontext context) {
-    for (struct spare **at = &spares; *at; at = &(*at)->next) {
-        struct spare *spare = *at;
-        if (spare->context != context)
-            continue;
-        CUevent event = spare->event;
-        *at = spare->next;
-        free(spare);
-        return event;
-    }
-    CUevent event = NULL;
-    return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : NULL;
-}
-
-static void give_back(CUevent event, CUcontext context) {
-    struct spare *spare = malloc(sizeof *spare);
-    if (!spare)
-        return;
-    *spare = (struct spare){event, context, spares};
-    spares = spare;
-}
-
-static void forget_events(CUcontext context) {
-    for (struct spare **at = &spares; *at;) {
-        struct spare *spare = *at;
-        if (spare->context != context) {
-            at = &spare->next;
-            continue;
-        }
-        *at = spare->next;
-        free(spare);
-    }
 }
 
 /* ------------------------------------------------------------------------------------------------ learning */
@@ -149,7 +106,7 @@ static void settle(struct flight *flight, const struct marker *marker, uint64_t 
     uint64_t took = now - least, blur = now - later(marker->last_busy_ns, least) + started_ns(flight, marker) - least;
     learn(flight, marker, took, is_alone && blur <= later(took / 8, 200 * US));
     marker->stream->launches -= marker->launches;
-    give_back(marker->event, marker->context);
+    event_give_back(marker->event, marker->context);
 }
 
 /* Takes out the markers that have ended. */
@@ -187,9 +144,9 @@ static CUevent record_event(const struct segment *segment, bool is_own_thread) {
     CUstreamCaptureMode mode = capture_relax();
     bool was_pushed = context_push(segment->context);
     CUstream stream = stream_to_mark(segment, is_own_thread);
-    CUevent event = capture_covers(stream) ? NULL : take_event(segment->context);
+    CUevent event = capture_covers(stream) ? NULL : spare_event(segment->context);
     if (event && driver.cuEventRecord(event, stream) != CUDA_SUCCESS) {
-        give_back(event, segment->context);
+        event_give_back(event, segment->context);
         event = NULL;
     }
     context_pop(was_pushed);
@@ -388,8 +345,6 @@ void flight_end_thread(struct slot *slot) {
     flight_unlock();
 }
 
-void flight_lock_for_end(void) { flight_lock(); }
-
 /* Asks which contexts are still there: a primary one outlives a release while others hold it. */
 void flight_unlock_after_end(void) {
     for (int gpu = 0; gpu < devices_count(); gpu++) {
@@ -407,7 +362,7 @@ void flight_unlock_after_end(void) {
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->stream && !context_is_alive(segment->context)) {
                 streams_forget(segment->context);
-                forget_events(segment->context);
+                events_forget(segment->context);
             }
     atomic_fetch_add(&generation, 1);
     flight_unlock();
@@ -417,7 +372,7 @@ void flight_forget_all(void) {
     pthread_mutex_init(&lock, NULL);
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         flights[gpu] = (struct flight){0};
-    spares = NULL;
+    events_forget_all();
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             *segment = (struct segment){0};

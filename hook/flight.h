@@ -8,12 +8,6 @@
  * False when the gate closed meanwhile. */
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured);
 
-/* What was learned of this kind of work, from the thread's own recent ones or the table. */
-struct measured *measured_for(struct slot *slot, const struct key *key);
-
-/* The thread's segment for the stream, made when new; NULL without a context.  `*gpu` of it is -1 for a GPU not ours. */
-struct segment *segment_for(struct slot *slot, CUstream stream);
-
 /* With the gate closed and the slots clear: an event behind everything launched; then whether all of it has ended. */
 void flight_flush(int gpu);
 bool flight_is_empty(int gpu);
@@ -30,14 +24,13 @@ void flight_set_bound(unsigned milliseconds, unsigned gpu_count);
 
 /* Under the lock: an event behind what the segment has launched, which is then used for something else. */
 void flight_close(struct segment *segment);
-/* Around the end of a context: nobody uses its events meanwhile, and they are forgotten when it is gone. */
-void flight_lock_for_end(void);
-void flight_unlock_after_end(void);
 /* Before a stream is destroyed: an event behind what is still in it. */
 void flight_end_stream(CUstream stream);
 void flight_end_thread(struct slot *slot);
 void flight_forget_all(void); /* in a forked child */
 void flight_lock(void);
 void flight_unlock(void);
+/* After the end of a context, which happens under the lock: nobody uses its events meanwhile, and they are forgotten. */
+void flight_unlock_after_end(void);
 
 #endif

@@ -48,7 +48,8 @@ static struct measured *look_up_kind(const struct key *key) {
     return kind;
 }
 
-struct measured *measured_for(struct slot *slot, const struct key *key) {
+/* What was learned of this kind of work, from the thread's own recent ones or the table. */
+static struct measured *measured_for(struct slot *slot, const struct key *key) {
     struct measured **recent = &slot->recent[key_hash(key) % RECENT];
     if (same_key(&(*recent)->key, key))
         return *recent;
@@ -87,7 +88,8 @@ static struct segment *new_segment(struct slot *slot, CUstream stream, CUcontext
     return segment->stream ? segment : NULL;
 }
 
-struct segment *segment_for(struct slot *slot, CUstream stream) {
+/* The thread's segment for the stream, made when new; NULL without a context, and for a GPU that is not ours. */
+static struct segment *segment_for(struct slot *slot, CUstream stream) {
     uint64_t seen = atomic_load(&generation);
     CUcontext context;
     int gpu = locate(stream, &context);

@@ -51,7 +51,8 @@ __attribute__((destructor)) static void unloaded(void) {
     struct turns_totals totals = turns_totals();
     if (!log_wants_summary() || !totals.turns)
         return;
-    say("gpu_seconds=%.3f waited_seconds=%.3f turns=%llu neighbours=%llu peak_bytes=%llu", (double)totals.busy_ns / 1e9,
-        (double)totals.waited_ns / 1e9, (unsigned long long)totals.turns, (unsigned long long)totals.neighbours,
-        (unsigned long long)memory_peak());
+    say("gpu_seconds=%.3f waited_seconds=%.3f turns=%llu neighbours=%llu peak_bytes=%llu overruns=%llu",
+        (double)totals.busy_ns / 1e9, (double)totals.waited_ns / 1e9, (unsigned long long)totals.turns,
+        (unsigned long long)totals.neighbours, (unsigned long long)memory_peak(),
+        (unsigned long long)flight_overruns());
 }

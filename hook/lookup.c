@@ -12,6 +12,7 @@
 
 #include "driver.h"
 #include "entries.h"
+#include "log.h"
 
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
@@ -26,7 +27,7 @@
 
 static dlsym_function *real_dlsym;
 static dlvsym_function *real_dlvsym;
-static atomic_uint unknown_versions;
+static atomic_flag told_newer = ATOMIC_FLAG_INIT;
 
 static void find_libc(void) {
     real_dlsym = (dlsym_function *)libc_function("dlsym");
@@ -38,8 +39,6 @@ static dlsym_function *libc_dlsym(void) {
         find_libc();
     return real_dlsym;
 }
-
-unsigned lookups_unknown(void) { return atomic_load(&unknown_versions); }
 
 /* ------------------------------------------------------------------------------------------------ the driver */
 
@@ -181,8 +180,10 @@ static void swap_answer(const char *symbol, void **answer, int version, cuuint64
         return;
     if (!*place_of(entry))
         set_place(entry, *answer);
-    if (version > NEWEST_VERSION && *answer != *place_of(entry)) {
-        atomic_fetch_add(&unknown_versions, 1); /* a newer form, perhaps of other parameters: not ours to wrap */
+    if (version > NEWEST_VERSION && *answer != *place_of(entry)) { /* perhaps of other parameters: not ours to wrap */
+        if (!atomic_flag_test_and_set(&told_newer))
+            say("%s of CUDA %d.%d is newer than this hook: what is started by it is not scheduled; upgrade nvshare-guard",
+                symbol, version / 1000, version % 1000 / 10);
         return;
     }
     *answer = entry->wrapper;

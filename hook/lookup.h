@@ -20,7 +20,4 @@ bool driver_has(size_t place);
 #define DRIVER_HAS(name)                                                                                                \
     (LIKELY(__atomic_load_n(&driver.name, __ATOMIC_ACQUIRE) != NULL) || driver_has(offsetof(struct driver, name)))
 
-/* How many functions were asked for in a version newer than our table, and passed through. */
-unsigned lookups_unknown(void);
-
 #endif

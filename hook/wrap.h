@@ -40,7 +40,7 @@
 #define END_CONTEXT(function, arguments)                                                                                \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
-    flight_lock_for_end();                                                                                              \
+    flight_lock();                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \
     flight_unlock_after_end();                                                                                          \
     memory_end_contexts();                                                                                              \

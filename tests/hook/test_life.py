@@ -163,7 +163,16 @@ def test_the_summary_says_what_the_gpu_was_used_for(machine: Machine) -> None:
     words = dict(word.split("=") for word in ended.said.split()[1:])
     assert 0.08 < float(words["gpu_seconds"]) < 0.3
     assert int(words["turns"]) >= 1
-    assert set(words) == {"gpu_seconds", "waited_seconds", "turns", "neighbours", "peak_bytes"}
+    assert set(words) == {"gpu_seconds", "waited_seconds", "turns", "neighbours", "peak_bytes", "overruns"}
+    assert words["overruns"] == "0"
+
+
+@pytest.mark.usefixtures("daemon")
+def test_a_kernel_that_suddenly_takes_much_longer_is_counted(machine: Machine) -> None:
+    ended = machine.run(compiled("changing"), "50", NVSHARE_LOG="summary")
+
+    ended.well()
+    assert int(ended.said.split("overruns=")[1]) >= 1
 
 
 @pytest.mark.usefixtures("daemon")

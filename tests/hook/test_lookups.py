@@ -66,6 +66,32 @@ def test_it_finds(found: dict[str, tuple[str, str]], way: str, library: str, sym
     assert found[way] == (library, symbol)
 
 
+def test_a_form_that_is_newer_than_the_hook_is_left_alone_and_said_once(machine: Machine) -> None:
+    """A driver of tomorrow, which knows one function in two forms."""
+    source = """
+    int cuLaunchKernel(void) { return 1; }
+    int cuLaunchKernel_v9(void) { return 9; }
+    int cuGetProcAddress_v2(const char *symbol, void **found, int version, unsigned long flags, int *status) {
+        *found = version >= 99000 ? (void *)cuLaunchKernel_v9 : (void *)cuLaunchKernel;
+        return 0;
+    }
+    """
+    library = machine.folder / "libcuda.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
+    code = (
+        "import ctypes; ask = ctypes.CDLL('libcuda.so.1').cuGetProcAddress_v2; found = ctypes.c_void_p()\n"
+        "for _ in range(2):\n"
+        "    ask(b'cuLaunchKernel', ctypes.byref(found), 99000, ctypes.c_uint64(0), None)\n"
+        "    print(ctypes.CFUNCTYPE(ctypes.c_int)(found.value)())"
+    )
+
+    ended = machine.run("python3", "-c", code, LD_LIBRARY_PATH=str(machine.folder))
+
+    assert ended.well().split() == ["9", "9"]
+    assert ended.said.count("nvshare: ") == 1
+    assert "cuLaunchKernel of CUDA 99.0 is newer than this hook" in ended.said
+
+
 @pytest.mark.parametrize("way", ["libm", "libm-versioned"])
 def test_a_look_up_that_is_not_for_cuda_finds_what_it_found_before(machine: Machine, way: str) -> None:
     foreign = _foreign(machine.folder)

@@ -1,0 +1,12 @@
+/* Spare events: made once a context, used again and again.  All of it under the lock of flight. */
+#ifndef NVSHARE_EVENTS_H
+#define NVSHARE_EVENTS_H
+
+#include "gate.h"
+
+CUevent spare_event(CUcontext context); /* of the current context; NULL where the driver makes none */
+void event_give_back(CUevent event, CUcontext context);
+void events_forget(CUcontext context); /* which has ended, and they with it */
+void events_forget_all(void);          /* in a forked child */
+
+#endif
