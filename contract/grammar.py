@@ -60,15 +60,13 @@ class OnLoss(StrEnum):
     RUN = "run"
 
 
-class LogLevel(StrEnum):
-    """How much the hook says."""
-
-    QUIET = "quiet"
-    SUMMARY = "summary"
-    DEBUG = "debug"
-
-
 DEFAULT_WEIGHT = 100
+
+# How much the hook says: the values of NVSHARE_LOG.
+LOG_QUIET = "quiet"
+LOG_SUMMARY = "summary"
+LOG_DEBUG = "debug"
+
 _DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s)", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _LONGEST_QUANTUM_MS = 3_600_000

@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,18 @@ static bool level_is(const char *level) {
     return set && !strcmp(set, level);
 }
 
-bool log_is_debug(void) { return level_is("debug"); }
+bool log_is_debug(void) { return level_is(NVSHARE_GRAMMAR_LOG_DEBUG); }
 
-bool log_wants_summary(void) { return level_is("summary") || log_is_debug(); }
+bool log_wants_summary(void) { return level_is(NVSHARE_GRAMMAR_LOG_SUMMARY) || log_is_debug(); }
+
+void log_check_level(void) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const char *set = getenv(NVSHARE_NAMES_ENV_LOG);
+    bool is_known = !set || !*set || level_is(NVSHARE_GRAMMAR_LOG_QUIET) || log_wants_summary();
+    if (!is_known && !atomic_flag_test_and_set(&told))
+        say("%s=%.40s is not known: write %s, %s or %s", NVSHARE_NAMES_ENV_LOG, set, NVSHARE_GRAMMAR_LOG_QUIET,
+            NVSHARE_GRAMMAR_LOG_SUMMARY, NVSHARE_GRAMMAR_LOG_DEBUG);
+}
 
 static void write_line(const char *format, va_list arguments) {
     char text[512];

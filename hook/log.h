@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+void log_check_level(void); /* says once when NVSHARE_LOG is none of its values */
 bool log_is_debug(void);
 bool log_wants_summary(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

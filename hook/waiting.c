@@ -12,6 +12,7 @@
 
 #include "devices.h"
 #include "listener.h"
+#include "log.h"
 #include "slots.h"
 #include "state.h"
 
@@ -22,6 +23,7 @@ bool turns_ready(void) {
 }
 
 static void prepare(void) {
+    log_check_level();
     turns_lock();
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         if (!word_of(gpu))

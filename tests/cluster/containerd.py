@@ -84,9 +84,6 @@ class Containerd:
         """An image archive (docker or OCI), at a path of the node; it sees the machine's but for its own folders."""
         import_image(self._sandbox.init_pid, archive)
 
-    def image_names(self) -> list[str]:
-        return _ctr(self._sandbox.init_pid, "images", "list", "--quiet").split()
-
     def _import_small_images(self) -> None:
         busybox = Path(shutil.which("busybox") or "/bin/busybox")
         folder = self._sandbox.path("/run/images")

@@ -18,14 +18,14 @@ def read_settings(arguments: list[str]) -> Settings:
     """The settings that the command line names."""
     parser = argparse.ArgumentParser(prog="make demo", description="The main job in a minute, on software GPUs.")
     parser.add_argument(
-        "--seconds", type=float, default=Settings.seconds, help="how long the jobs run (default: %(default)s)"
+        "--seconds", type=_seconds, default=Settings.seconds, help="how long the jobs run (default: %(default)s)"
     )
     parser.add_argument("--devices", default=Settings.devices, help="software GPUs (default: %(default)s)")
     parser.add_argument("--port", type=int, default=Settings.port, help="the webhook's port; 0 takes a free one")
     return Settings(**vars(parser.parse_args(arguments)))
 
 
-def _positive(text: str) -> float:
+def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0.5 <= seconds <= 600:
         raise argparse.ArgumentTypeError(f"{text} is not between 0.5 and 600 seconds")

@@ -268,13 +268,8 @@ def read_bars(stage: Stage, name: str) -> list[Bar]:
 def show_next(stage: Stage) -> None:
     """Three commands to try."""
     stage.say(f"\n{stage.brush.paint('next:', Ink.BOLD)}")
-    stage.say(
-        "  .venv/bin/nvshare-webhook check -f tests/demo/pods/trainer.yaml --injection enabled   # why a pod is refused"
-    )
-    stage.say(
-        "  .venv/bin/nvshare-webhook inject -f tests/demo/pods/notebook-0.yaml --injection enabled   # what would run"
-    )
-    stage.say("  make cluster-up   # a real Kubernetes node on this machine (root)")
+    for command, what_for in NEXT:
+        stage.say(f"  {command}   # {what_for}")
 
 
 def elapsed(began: float) -> str:

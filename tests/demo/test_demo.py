@@ -95,6 +95,15 @@ def test_an_unknown_gpu_model_is_said_with_those_that_there_are(short_path: Path
     assert left_running(short_path) == []
 
 
+@pytest.mark.parametrize("seconds", ["0", "-3", "601", "long"])
+def test_a_length_that_cannot_be_is_refused(short_path: Path, seconds: str) -> None:
+    told = run(f"--seconds={seconds}", environ={"TMPDIR": str(short_path)})
+
+    assert told.returncode == 2
+    assert "--seconds" in told.stderr
+    assert seconds in told.stderr
+
+
 @pytest.mark.parametrize(
     ("hidden", "says"),
     [

@@ -168,6 +168,14 @@ def test_the_summary_says_what_the_gpu_was_used_for(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("daemon")
+def test_a_log_level_that_is_none_is_said_once(machine: Machine) -> None:
+    ended = machine.run(compiled("pulse"), "1", "3", "step_1ms", NVSHARE_LOG="verbose")
+
+    ended.well()
+    assert ended.said == "nvshare: NVSHARE_LOG=verbose is not known: write quiet, summary or debug\n"
+
+
+@pytest.mark.usefixtures("daemon")
 def test_a_kernel_that_suddenly_takes_much_longer_is_counted(machine: Machine) -> None:
     ended = machine.run(compiled("changing"), "50", NVSHARE_LOG="summary")
 

@@ -4,8 +4,7 @@ Used by the tests, the drills and the cluster demo.  May import tests.cluster an
 """
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,10 +153,3 @@ def installed_house(say: Say = print) -> Iterator[House]:
         house.apply()
         house.wait_ready()
         yield house
-
-
-def seconds_to(what: Callable[[], bool], *, seconds: float = 180) -> float:
-    """How long until `what` holds."""
-    began = time.monotonic()
-    wait_until(what, what="the condition holds", seconds=seconds)
-    return time.monotonic() - began

@@ -40,7 +40,6 @@ class Floor:
         self.notices: list[Notice] = []
         self.reserved: dict[int, int] = defaultdict(int)
         self.history: list[str] = []
-        self.longest_wait = 0.0
         self._next_process = 0
 
     # ------------------------------------------------------------------ events
