@@ -4,6 +4,7 @@ May import the demo's story and errors.
 """
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
@@ -26,10 +27,10 @@ def read_settings(arguments: list[str]) -> Settings:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0.5 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0.5 and 600 seconds")
-    return seconds
+    with contextlib.suppress(ValueError):
+        if 0.5 <= (seconds := float(text)) <= 600:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text} is no number from 0.5 to 600")
 
 
 def main(arguments: list[str]) -> int:
