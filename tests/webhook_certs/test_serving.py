@@ -54,6 +54,7 @@ def shown(address: str) -> bytes | str:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")  # nobody knows its first one yet
 def test_it_makes_its_first_certificate_and_follows_a_renewal(clean: ControlPlane, served: tuple[str, str]) -> None:
     address, metrics = served
     wait_until(lambda: ready(address), what="it is ready with a certificate of its own making", seconds=60)
