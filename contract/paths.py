@@ -49,5 +49,6 @@ GUARDED_FOLDERS = (
     "/var/run/cdi",
     "/etc/cdi",
     "/dev",
+    "/proc",  # holds the node's root again, once for each process: /proc/self/root
 )
 UNGUARDED_FOLDERS = ("/dev/shm", "/dev/infiniband")
