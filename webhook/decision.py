@@ -109,7 +109,7 @@ def decide(facts: Facts, stage: Stage) -> Decision:
     if not facts.pod.quantities_are_legal and stage is not Stage.OFFLINE:
         return _ALLOWED  # the API server refuses it, in its own words
     refusals = _refusals(facts, stage)
-    if facts.namespace.injection is Injection.WARN:
+    if facts.namespace.injection is Injection.WARN and not facts.namespace.is_excluded:
         return _warn(facts, refusals, stage)
     if refusals:
         return Decision(Verdict.DENIED, refusals)

@@ -1,13 +1,14 @@
 """The overlay `hide-gpus`: containers that asked for no GPU see none, though their image says otherwise.
 
 A MutatingAdmissionPolicy (Kubernetes 1.36 and newer) in opted-in namespaces; no server stands behind it.
-A pure generator.  May import the contract, `cel` and the rules' words.
+A pure generator.  May import the contract, `cel`, `policies` and the rules' words.
 """
 
 from contract import names
 from contract.grammar import Injection
 from webhook import cel
 from webhook.fields import Json
+from webhook.policies import opted_in
 from webhook.rules.counts import OTHER_GPU_PREFIXES
 from webhook.words import SHADOWED
 
@@ -77,13 +78,7 @@ def policy() -> list[Json]:
             "metadata": {"name": NAME},
             "spec": {
                 "policyName": NAME,
-                "matchResources": {
-                    "namespaceSelector": {
-                        "matchExpressions": [
-                            {"key": names.INJECTION_LABEL, "operator": "In", "values": [Injection.ENABLED.value]}
-                        ]
-                    }
-                },
+                "matchResources": opted_in(Injection.ENABLED),
             },
         },
     ]

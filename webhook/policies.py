@@ -83,20 +83,30 @@ def _match(group: str, resources: tuple[str, ...], operations: tuple[str, ...], 
     }
 
 
-def _in_namespaces(key: str, operator: str, values: Iterable[str]) -> Json:
-    return {"namespaceSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}}
+def opted_in(*words: Injection) -> Json:
+    """A selector of the namespaces with one of these labels; the excluded ones are nobody's, whatever theirs say."""
+    return _selector(_among(_NAME_LABEL, "NotIn", EXCLUDED_NAMESPACES), _among(names.INJECTION_LABEL, "In", words))
+
+
+def _selector(*expressions: Json) -> Json:
+    return {"namespaceSelector": {"matchExpressions": list(expressions)}}
+
+
+def _among(key: str, operator: str, values: Iterable[str]) -> Json:
+    return {"key": key, "operator": operator, "values": [str(value) for value in values]}
 
 
 def _binding(suffix: str, actions: list[str], where: Json | None = None) -> Json:
     return {"suffix": suffix, "actions": actions, "where": where}
 
 
-_ENABLED = _in_namespaces(names.INJECTION_LABEL, "In", [Injection.ENABLED.value])
-_WARN = _in_namespaces(names.INJECTION_LABEL, "In", [Injection.WARN.value])
-_OTHERS = _in_namespaces(names.INJECTION_LABEL, "NotIn", [item.value for item in Injection])
-_EXCLUDED = _in_namespaces(_NAME_LABEL, "In", EXCLUDED_NAMESPACES)
+_OTHERS = _selector(_among(names.INJECTION_LABEL, "NotIn", Injection))
+_EXCLUDED = _selector(_among(_NAME_LABEL, "In", EXCLUDED_NAMESPACES))
 _DENY, _ONLY_WARN = ["Deny"], ["Warn", "Audit"]
-_OPTED_IN = (_binding("enforce", _DENY, _ENABLED), _binding("warn", _ONLY_WARN, _WARN))
+_OPTED_IN = (
+    _binding("enforce", _DENY, opted_in(Injection.ENABLED)),
+    _binding("warn", _ONLY_WARN, opted_in(Injection.WARN)),
+)
 _CREATED_PODS = (_match("", ("pods",), ("CREATE",)),)
 
 
@@ -293,10 +303,6 @@ def webhook_configurations() -> list[Json]:
 
 
 def _configuration(kind: str, path: str, more: Json) -> Json:
-    selector = [
-        {"key": _NAME_LABEL, "operator": "NotIn", "values": list(EXCLUDED_NAMESPACES)},
-        {"key": names.INJECTION_LABEL, "operator": "In", "values": [item.value for item in Injection]},
-    ]
     service = {"namespace": names.SYSTEM_NAMESPACE, "name": WEBHOOK_NAME, "path": path, "port": 443}
     webhook = {
         "name": f"{path[1:]}.nvshare.com",
@@ -307,7 +313,7 @@ def _configuration(kind: str, path: str, more: Json) -> Json:
         "sideEffects": "None",
         "timeoutSeconds": WEBHOOK_TIMEOUT_SECONDS,
         **more,
-        "namespaceSelector": {"matchExpressions": selector},
+        **opted_in(*Injection),
         "rules": [
             {**_match("", ("pods",), ("CREATE",)), "scope": "Namespaced"},
             {**_match("", ("pods/ephemeralcontainers",), ("UPDATE",)), "scope": "Namespaced"},

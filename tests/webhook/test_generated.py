@@ -1,12 +1,13 @@
 """What is written from the table of rules is what is committed; and every rule has what a rule needs."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml
 
 from tests.webhook.cases import CASES
 from webhook.__main__ import main
+from webhook.fields import Json
 from webhook.generated import all_rules, examples_in, manifests, refusals_page
 from webhook.namespace_policy import EXCLUDED_NAMESPACES
 
@@ -17,7 +18,7 @@ _NOT_BY_A_POD = {"AnnotationChanged", "NamespaceValueUnknown", "InjectionLost"}
 
 
 @pytest.mark.parametrize("path", list(manifests()), ids=str)
-def test_a_manifest_is_not_stale(path: Path) -> None:
+def test_a_manifest_is_not_stale(path: PurePosixPath) -> None:
     assert (ROOT / "manifests" / path).read_text() == manifests()[path], "run: nvshare-webhook policies"
 
 
@@ -49,6 +50,22 @@ def test_the_command_writes_the_same(tmp_path: Path) -> None:
     for path, content in manifests().items():
         assert (tmp_path / "manifests" / path).read_text() == content
         assert list(yaml.safe_load_all(content))
+
+
+@pytest.mark.parametrize("path", list(manifests()), ids=str)
+def test_what_selects_by_our_label_leaves_the_systems_namespaces_alone(path: PurePosixPath) -> None:
+    """`kubectl label namespaces --all` must not lock our own daemons out; only the gate looks where nobody opted in."""
+    spared = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(EXCLUDED_NAMESPACES)}
+    for item in yaml.safe_load_all(manifests()[path]):
+        for selector in _namespace_selectors(item):
+            if any(part["operator"] == "In" and part["key"] == "nvshare.com/injection" for part in selector):
+                assert spared in selector, item["metadata"]["name"]
+
+
+def _namespace_selectors(item: Json) -> list[list[Json]]:
+    webhooks = [webhook["namespaceSelector"] for webhook in item.get("webhooks", [])]
+    bound = item.get("spec", {}).get("matchResources", {}).get("namespaceSelector")
+    return [found["matchExpressions"] for found in (*webhooks, bound) if found]
 
 
 def test_the_webhooks_leave_the_systems_namespaces_alone() -> None:
