@@ -119,7 +119,7 @@ def decide(facts: Facts, stage: Stage) -> Decision:
 def _refusals(facts: Facts, stage: Stage) -> tuple[Refusal, ...]:
     scopes = _SCOPES[stage]
     if not facts.sharing and facts.pod.quantities_are_legal:
-        if facts.namespace.injection is None or facts.namespace.is_excluded:
+        if facts.namespace.injection is None or facts.namespace.is_excluded or stage is Stage.EPHEMERAL:
             return ()
         scopes = frozenset((Scope.ANY_POD,))
     refusals: list[Refusal] = []

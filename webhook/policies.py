@@ -25,15 +25,25 @@ _RESOURCE = cel.text(names.RESOURCE)
 Rules = Iterable[Rule[Any]]
 
 
-def _asks(containers: str) -> str:
-    limits, requests = (f"c.?resources.?{kind}.orValue({{}})" for kind in ("limits", "requests"))
-    return f"{containers}.exists(c, {_RESOURCE} in {limits} || {_RESOURCE} in {requests})"
+def _in_any_container(condition: str, spec: str = "object.spec") -> str:
+    exists = "{spec}.{kind}.exists(c, {condition})"
+    ordinary, initial = (
+        exists.format(spec=spec, kind=kind, condition=condition) for kind in ("containers", "initContainers")
+    )
+    return f"{ordinary} || (has({spec}.initContainers) && {initial})"
 
 
-ASKS_FOR_VGPU = (
-    f"{_asks('object.spec.containers')} || (has(object.spec.initContainers) && {_asks('object.spec.initContainers')})"
+NAMES_VGPU = _in_any_container(
+    " || ".join(f"{_RESOURCE} in c.?resources.?{kind}.orValue({{}})" for kind in ("limits", "requests"))
 )
-"""The condition under which the webhook is called at all; guarded, since an error in it would refuse the pod."""
+"""The condition under which the webhook is called at all.  It sees quantities before the API server has checked them,
+and an error in it would refuse the pod: so it looks at the name alone, and the webhook finds out what 0 means."""
+
+
+def _asks_for_vgpu(spec: str = "object.spec") -> str:
+    """The policies' condition.  They come after the API server's own checks, so the amount can be read."""
+    return _in_any_container(f"{cel.VGPUS} > 0", spec)
+
 
 _COUNTED = cel.VGPUS
 _SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"
@@ -128,18 +138,17 @@ _TEMPLATE_KINDS = (
 
 
 def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
-    asks = ASKS_FOR_VGPU.replace("object.spec", f"{template}.spec")
     return Policy(
         name=name,
         rules=(*_of(Scope.GATE), *_of(Scope.VGPU_POD)),
         resources=kinds,
         variables=_pod_variables(f"{template}.?metadata", f"{template}.spec"),
         bindings=(_binding("warn", _ONLY_WARN),),
-        conditions={"asks-for-vgpu": asks},
+        conditions={"asks-for-vgpu": _asks_for_vgpu(f"{template}.spec")},
     )
 
 
-_WANTS = {"asks-for-vgpu": ASKS_FOR_VGPU}
+_WANTS = {"asks-for-vgpu": _asks_for_vgpu()}
 
 
 def _for_created_pods() -> tuple[Policy, ...]:
@@ -318,7 +327,7 @@ def _configuration(kind: str, path: str, more: Json) -> Json:
             {**_match("", ("pods",), ("CREATE",)), "scope": "Namespaced"},
             {**_match("", ("pods/ephemeralcontainers",), ("UPDATE",)), "scope": "Namespaced"},
         ],
-        "matchConditions": [{"name": "asks-for-vgpu", "expression": ASKS_FOR_VGPU}],
+        "matchConditions": [{"name": "asks-for-vgpu", "expression": NAMES_VGPU}],
     }
     return {
         "apiVersion": API_VERSION,

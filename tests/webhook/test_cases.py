@@ -72,6 +72,15 @@ def test_a_replica_with_other_settings_misses_nothing(case: Case, completed: Vol
         assert _answer(case, pod, Stage.VALIDATE, volumes=validated).decision.codes == ()
 
 
+def test_a_debug_container_on_a_pod_that_asks_for_none_is_nobodys_business() -> None:
+    """The webhook is called for a quantity of 0 too; what the pod mounts was decided when it was created."""
+    case = next(case for case in CASES if case.name == "debug-container-zero-vgpus")
+    mounted = {"volumes": [{"name": "data", "hostPath": {"path": "/dev"}}]}
+    older = {**case.pod, "spec": {**case.pod["spec"], **mounted}}
+
+    assert _answer(case, older).decision.verdict == "allowed"
+
+
 _UNDONE = {
     "the preload": [{"op": "remove", "path": "/spec/containers/0/env/0"}],
     "a volume": [{"op": "remove", "path": "/spec/volumes/0"}],
