@@ -1,7 +1,7 @@
 """What is refused leaves nothing behind: neither in the ledger nor in what a process thinks it was granted."""
 
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from subprocess import Popen
 
 import pytest
