@@ -79,7 +79,9 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned i
     ALLOCATE(CUdeviceptr, dptr, bytesize, PAGEABLE, driver.cuMemAllocManaged(dptr, bytesize, flags));
 }
 
-static uint64_t pitch_for(uint64_t width) { return (width + PITCH - 1) / PITCH * PITCH; }
+static uint64_t pitch_for(uint64_t width) {
+    return width > UINT64_MAX - PITCH ? UINT64_MAX : (width + PITCH - 1) / PITCH * PITCH;
+}
 
 static CUresult allocate_rows(bool is_managed, CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element) {
     if (!is_managed || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
@@ -94,7 +96,7 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Wid
                                    unsigned int ElementSizeBytes) {
     if (!DRIVER_HAS(cuMemAllocPitch_v2))
         return CUDA_ERROR_NOT_FOUND;
-    ALLOCATE(CUdeviceptr, dptr, pitch_for(WidthInBytes) * Height,
+    ALLOCATE(CUdeviceptr, dptr, memory_product(pitch_for(WidthInBytes), Height),
              gpu >= 0 && memory_is_managed(gpu) ? PAGEABLE : UNPAGEABLE,
              allocate_rows(gpu >= 0 && memory_is_managed(gpu), dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
 }
@@ -103,7 +105,7 @@ EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsi
                                 unsigned int ElementSizeBytes) {
     if (!DRIVER_HAS(cuMemAllocPitch))
         return CUDA_ERROR_NOT_FOUND;
-    ALLOCATE(CUdeviceptr_v1, dptr, pitch_for(WidthInBytes) * Height, UNPAGEABLE,
+    ALLOCATE(CUdeviceptr_v1, dptr, memory_product(pitch_for(WidthInBytes), Height), UNPAGEABLE,
              driver.cuMemAllocPitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
 }
 

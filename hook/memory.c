@@ -25,6 +25,7 @@
 #define CONTEXT_BYTES (300 * MIB)
 #define HEADROOM (256 * MIB) /* how far a process grows before it asks the daemon again */
 #define USING_STEP (64 * MIB)
+#define MOST_BYTES (UINT64_C(1) << 52) /* more than any GPU addresses; a thousand of them do not overflow a sum */
 
 __thread int inside_driver;
 
@@ -160,12 +161,19 @@ static void raise_peak(int gpu) {
     publish(gpu, LEDGER_PEAK);
 }
 
+/* For a claim that was refused: it had not taken any of the headroom yet. */
+static void take_back(int gpu, enum memory_kind kind, uint64_t bytes) {
+    uint64_t *field = &self.own[gpu].fields[kind];
+    *field -= bytes < *field ? bytes : *field;
+    publish(gpu, (enum field)kind);
+}
+
+/* What was held once, the container may grow by again. */
 static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
     struct own *own = &self.own[gpu];
-    own->fields[kind] -= bytes < own->fields[kind] ? bytes : own->fields[kind];
+    take_back(gpu, kind, bytes);
     own->headroom += bytes;
     own->headroom = own->headroom < HEADROOM ? own->headroom : HEADROOM;
-    publish(gpu, (enum field)kind);
 }
 
 static bool is_over(int gpu, enum memory_kind kind) {
@@ -193,6 +201,13 @@ static bool must_tell(int gpu) {
     return true;
 }
 
+/* What the daemon was told is not used any more, it may have given to others. */
+void memory_expect_less(int gpu) {
+    pthread_mutex_lock(&self.lock);
+    self.own[gpu].headroom = 0;
+    pthread_mutex_unlock(&self.lock);
+}
+
 /* Asks for room to grow; when a whole step is refused, for just what is needed. */
 static bool reserve(int gpu, uint64_t wish, uint64_t need) {
     bool has_all = turns_reserve(gpu, wish < self.cap ? wish : self.cap);
@@ -204,27 +219,43 @@ static bool reserve(int gpu, uint64_t wish, uint64_t need) {
     return true;
 }
 
-CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
+/* Counted for good; true when the daemon must be told. */
+static bool admit(int gpu) {
+    raise_peak(gpu);
+    return must_tell(gpu);
+}
+
+/* A claim within the cap, counted already, for which the daemon is asked first. */
+static CUresult claim_growth(int gpu, enum memory_kind kind, uint64_t bytes, const uint64_t wish_and_need[2]) {
+    bool is_granted = reserve(gpu, wish_and_need[0], wish_and_need[1]);
     pthread_mutex_lock(&self.lock);
-    add(gpu, kind, bytes);
-    bool is_refused = bytes > UINT64_MAX / 4 || is_over(gpu, kind);
-    uint64_t need = 0, wish = is_refused ? 0 : growth_to_ask(gpu, bytes);
-    if (wish)
-        need = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
-    bool is_told = !is_refused && must_tell(gpu);
-    if (is_refused)
-        subtract(gpu, kind, bytes);
-    else
-        raise_peak(gpu);
+    if (!is_granted)
+        take_back(gpu, kind, bytes);
+    bool is_told = is_granted && admit(gpu);
     pthread_mutex_unlock(&self.lock);
     if (is_told)
         turns_tell_use(gpu);
-    if (is_refused || (wish && !reserve(gpu, wish, need))) {
-        if (!is_refused)
-            memory_return(gpu, kind, bytes);
+    return is_granted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
+    if (bytes > MOST_BYTES) /* before it is added: the sum would wrap */
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return CUDA_SUCCESS;
+    pthread_mutex_lock(&self.lock);
+    add(gpu, kind, bytes);
+    bool is_refused = is_over(gpu, kind);
+    uint64_t need = 0, wish = is_refused ? 0 : growth_to_ask(gpu, bytes);
+    if (wish)
+        need = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
+    if (is_refused)
+        take_back(gpu, kind, bytes);
+    bool is_told = !is_refused && !wish && admit(gpu);
+    pthread_mutex_unlock(&self.lock);
+    if (is_told)
+        turns_tell_use(gpu);
+    if (is_refused)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return wish ? claim_growth(gpu, kind, bytes, (const uint64_t[]){wish, need}) : CUDA_SUCCESS;
 }
 
 void memory_return(int gpu, enum memory_kind kind, uint64_t bytes) {

@@ -37,6 +37,12 @@ extern __thread int inside_driver;
         inside;                                                                                                         \
     })
 
+/* What does not fit into 64 bits is more than any GPU has: it is refused as such. */
+static inline uint64_t memory_product(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 struct memory_use {
     uint64_t pageable, unpageable;
 };
@@ -52,6 +58,7 @@ void memory_touch(int gpu);
 /* Counts bytes about to be allocated; CUDA_ERROR_OUT_OF_MEMORY and nothing counted when they would be too many. */
 CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes);
 void memory_return(int gpu, enum memory_kind kind, uint64_t bytes);
+void memory_expect_less(int gpu); /* the daemon was told of less: the next growth is asked for */
 void memory_remember(const struct allocation *allocation);
 /* Takes an allocation out of the books, leaving its bytes counted; false when it is not there. */
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);

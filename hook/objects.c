@@ -6,6 +6,7 @@
 #include "wrap.h"
 
 enum { ARRAY_DEFERRED_MAPPING = 0x80, ARRAY_SPARSE = 0x40 };
+#define MOST_WIDTH (SIZE_MAX / 2) /* beyond it the size is absurd as it is */
 
 /* ------------------------------------------------------------------------------------------------ physical handles */
 
@@ -85,7 +86,8 @@ static uint64_t bytes_of_array(const CUDA_ARRAY3D_DESCRIPTOR *array) {
     if (!array || array->Flags & (ARRAY_DEFERRED_MAPPING | ARRAY_SPARSE))
         return 0;
     uint64_t rows = array->Height ? array->Height : 1, slices = array->Depth ? array->Depth : 1;
-    return array->Width * rows * slices * array->NumChannels * bytes_of_format(array->Format);
+    uint64_t elements = memory_product(memory_product(array->Width, rows), slices);
+    return memory_product(elements, array->NumChannels * bytes_of_format(array->Format));
 }
 
 static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
@@ -147,7 +149,7 @@ EXPORT CUresult cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_
 EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
                                        unsigned int numMipmapLevels) {
     CUDA_ARRAY3D_DESCRIPTOR all = pMipmappedArrayDesc ? *pMipmappedArrayDesc : (CUDA_ARRAY3D_DESCRIPTOR){0};
-    all.Width += numMipmapLevels > 1 ? all.Width / 3 : 0;
+    all.Width += numMipmapLevels > 1 && all.Width < MOST_WIDTH ? all.Width / 3 : 0;
     CREATE_ARRAY(cuMipmappedArrayCreate, &all, MIPMAP, (pHandle, pMipmappedArrayDesc, numMipmapLevels));
 }
 

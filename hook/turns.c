@@ -108,6 +108,10 @@ void tell_use(int gpu) {
     char line[256];
     int length = snprintf(line, sizeof line, "using gpu=%s pageable=%llu unpageable=%llu\n", devices_uuid(gpu),
                           (unsigned long long)use.pageable, (unsigned long long)use.unpageable);
+    if (use.pageable + use.unpageable < place->told.pageable + place->told.unpageable) {
+        state.reserved[gpu] = 0; /* the daemon forgets what it reserved */
+        memory_expect_less(gpu);
+    }
     place->told = use;
     listener_send(line, (size_t)length);
 }

@@ -1,0 +1,109 @@
+/* Asks for memory word by word and prints each answer; what it got it holds until its input ends.
+ * asking plain=MIB huge rows stream=MIB other-stream=MIB other-pool=MIB free free-in-stream keep trim … */
+#include <unistd.h>
+
+#include "program.h"
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *, size_t *, size_t, size_t, unsigned int);
+CUresult cuMemAllocAsync(CUdeviceptr *, size_t, CUstream);
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+CUresult cuMemFreeAsync(CUdeviceptr, CUstream);
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *, CUdevice);
+CUresult cuMemPoolSetAttribute(CUmemoryPool, int, void *);
+CUresult cuMemPoolTrimTo(CUmemoryPool, size_t);
+
+static CUdeviceptr held[64];
+static int count_held;
+static CUstream streams[2];
+static CUmemoryPool pools[2];
+
+static CUresult plain(size_t bytes) { return cuMemAlloc_v2(&held[count_held], bytes); }
+
+static CUresult huge(size_t bytes) {
+    (void)bytes;
+    return cuMemAlloc_v2(&held[count_held], SIZE_MAX);
+}
+
+/* Width times height is 2^64. */
+static CUresult rows(size_t bytes) {
+    size_t pitch;
+    (void)bytes;
+    return cuMemAllocPitch_v2(&held[count_held], &pitch, UINT64_C(1) << 40, UINT64_C(1) << 24, 4);
+}
+
+static CUresult stream(size_t bytes) { return cuMemAllocAsync(&held[count_held], bytes, streams[0]); }
+
+static CUresult other_stream(size_t bytes) { return cuMemAllocAsync(&held[count_held], bytes, streams[1]); }
+
+static CUresult other_pool(size_t bytes) {
+    return cuMemAllocFromPoolAsync(&held[count_held], bytes, pools[1], streams[0]);
+}
+
+static CUresult free_last(size_t ignored) {
+    (void)ignored;
+    return cuMemFree_v2(held[--count_held]);
+}
+
+static CUresult free_in_stream(size_t ignored) {
+    (void)ignored;
+    CHECK(cuMemFreeAsync(held[--count_held], streams[0]));
+    return cuStreamSynchronize(streams[0]);
+}
+
+static CUresult keep(size_t ignored) {
+    uint64_t threshold = UINT64_MAX;
+    (void)ignored;
+    return cuMemPoolSetAttribute(pools[0], 4, &threshold);
+}
+
+static CUresult trim(size_t ignored) {
+    (void)ignored;
+    return cuMemPoolTrimTo(pools[0], 0);
+}
+
+static const struct {
+    const char *name;
+    CUresult (*ask)(size_t bytes);
+    int takes;
+} words_known[] = {{"plain", plain, 1},
+                   {"huge", huge, 1},
+                   {"rows", rows, 1},
+                   {"stream", stream, 1},
+                   {"other-stream", other_stream, 1},
+                   {"other-pool", other_pool, 1},
+                   {"free", free_last, 0},
+                   {"free-in-stream", free_in_stream, 0},
+                   {"keep", keep, 0},
+                   {"trim", trim, 0}};
+
+static void ask(const char *word) {
+    size_t length = strcspn(word, "=");
+    size_t bytes = word[length] ? (size_t)atol(word + length + 1) << 20 : 0;
+    for (size_t i = 0; i < sizeof words_known / sizeof *words_known; i++) {
+        if (strlen(words_known[i].name) != length || strncmp(words_known[i].name, word, length))
+            continue;
+        CUresult result = words_known[i].ask(bytes);
+        count_held += !result && words_known[i].takes;
+        printf("%d\n", result);
+        fflush(stdout);
+        return;
+    }
+    EXPECT(!"a known word");
+}
+
+int main(int count, char **words) {
+    int devices;
+    char byte;
+    CHECK(cuInit(0));
+    CHECK(cuDeviceGetCount(&devices));
+    for (int device = devices > 1; device >= 0; device--) {
+        use_device(device);
+        CHECK(cuStreamCreate(&streams[device], 1));
+        CHECK(cuDeviceGetDefaultMemPool(&pools[device], device));
+    }
+    for (int i = 1; i < count; i++)
+        ask(words[i]);
+    while (read(0, &byte, 1) > 0)
+        ;
+    return 0;
+}
