@@ -11,6 +11,7 @@
 #define NO_CONTEXT (-2)
 
 static struct stream *table[BUCKETS];
+static __thread CUcontext gone;
 
 static unsigned bucket_of(CUstream handle) { return (unsigned)((uintptr_t)handle >> 4) % BUCKETS; }
 
@@ -27,14 +28,17 @@ void context_pop(bool was_pushed) {
         driver.cuCtxPopCurrent_v2(&ignored);
 }
 
-/* A context that has ended cannot be made current. */
+void context_set_gone(CUcontext context) { gone = context; }
+
+/* A context that has ended cannot be made current; a primary one stays current after its end, but has no device. */
 bool context_is_alive(CUcontext context) {
     CUcontext current = NULL;
-    if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    bool was_pushed = driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
     CUdevice device;
-    bool is_alive = was_pushed && driver.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+    if (context == gone)
+        return false;
+    bool is_current = driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+    bool was_pushed = !is_current && driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+    bool is_alive = (is_current || was_pushed) && driver.cuCtxGetDevice(&device) == CUDA_SUCCESS;
     context_pop(was_pushed);
     return is_alive;
 }
@@ -90,9 +94,8 @@ struct stream *stream_of(CUstream handle, CUcontext context) {
     return stream;
 }
 
-void streams_forget(CUcontext context) {
+void streams_forget_ended(void) {
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct stream *stream = table[i]; stream; stream = stream->next)
-            if (stream->context == context)
-                stream->is_alive = false;
+            stream->is_alive = stream->is_alive && context_is_alive(stream->context);
 }

@@ -21,11 +21,12 @@ int locate_device(CUdevice device);
 /* Under the flight lock. */
 struct stream *stream_of(CUstream handle, CUcontext context);
 struct stream *stream_find(CUstream handle);
-void streams_forget(CUcontext context);
+void streams_forget_ended(void); /* those of contexts that are gone */
 
 /* Makes the context current for the calls between; true when it had to. */
 bool context_push(CUcontext context);
 void context_pop(bool was_pushed);
 bool context_is_alive(CUcontext context);
+void context_set_gone(CUcontext context); /* from now on this thread takes it for one that has ended; NULL: none */
 
 #endif

@@ -40,10 +40,10 @@
 #define END_CONTEXT(function, arguments)                                                                                \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    struct ending ending = ENDING_OF arguments;                                                                         \
     flight_lock();                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \
-    flight_unlock_after_end();                                                                                          \
-    memory_end_contexts();                                                                                              \
+    flight_after_end(&ending);                                                                                          \
     return result
 
 #endif
