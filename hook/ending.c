@@ -78,6 +78,7 @@ void flight_after_end(const struct ending *ending) {
         forget_ended_markers(&flights[gpu]);
     streams_forget_ended();
     events_forget_ended();
+    capture_forget_ended();
     atomic_fetch_add(&generation, 1);
     flight_unlock();
     memory_end_contexts();
@@ -89,6 +90,7 @@ void flight_forget_all(void) {
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         flights[gpu] = (struct flight){0};
     events_forget_all();
+    capture_forget_all();
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             *segment = (struct segment){0};

@@ -86,7 +86,7 @@ static bool move_marker(struct marker *marker, const struct segment *segment, bo
 void mark(struct segment *segment, bool is_own_thread) {
     struct flight *flight = &flights[segment->gpu];
     uint32_t launched = segment_launched(segment);
-    if (launched && segment->stream->is_alive) {
+    if (launched && stream_is(segment->stream, segment->handle, segment->context)) {
         struct marker *youngest = flight->count < MOST_MARKERS ? NULL : youngest_of_stream(flight, segment);
         if (!youngest || !move_marker(youngest, segment, is_own_thread))
             add_marker(flight, segment, is_own_thread);

@@ -50,16 +50,18 @@ int locate_current(void) {
     return driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? locate_device(device) : NO_CONTEXT;
 }
 
+CUcontext context_of(CUstream stream) {
+    CUcontext context = NULL;
+    bool is_told = !is_default_stream(stream) && DRIVER_HAS(cuStreamGetCtx) &&
+                   driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS && context;
+    return is_told || driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
 int locate(CUstream stream, CUcontext *context) {
-    if (driver.cuCtxGetCurrent(context) != CUDA_SUCCESS)
-        *context = NULL;
-    if (is_default_stream(stream))
-        return *context ? locate_current() : NO_CONTEXT;
-    CUcontext its_own = NULL;
-    if (!DRIVER_HAS(cuStreamGetCtx) || driver.cuStreamGetCtx(stream, &its_own) != CUDA_SUCCESS || !its_own)
-        return *context ? locate_current() : NO_CONTEXT;
-    *context = its_own;
-    bool was_pushed = context_push(its_own);
+    *context = context_of(stream);
+    if (!*context)
+        return NO_CONTEXT;
+    bool was_pushed = context_push(*context);
     int place = locate_current();
     context_pop(was_pushed);
     return place;
@@ -72,11 +74,15 @@ struct stream *stream_find(CUstream handle) {
     return NULL;
 }
 
+bool stream_is(const struct stream *stream, CUstream handle, CUcontext context) {
+    return stream->handle == handle && stream->context == context && stream->is_alive;
+}
+
 /* A record is never freed, only used again: segments may still point at it. */
 struct stream *stream_of(CUstream handle, CUcontext context) {
     struct stream *dead = NULL, *stream = table[bucket_of(handle)];
     for (; stream; stream = stream->next) {
-        if (stream->handle == handle && stream->context == context && stream->is_alive)
+        if (stream_is(stream, handle, context))
             return stream;
         if (!stream->is_alive && !stream->launches)
             dead = stream;
