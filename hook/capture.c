@@ -1,30 +1,47 @@
 /* Stream capture.
  *
  * The rule: while any capture is open, our own calls run relaxed, no event goes into a capturing stream, and each launch
- * that is not captured gets its event at once, by the thread that launched, since its stream may join the capture later.
- * May call flight and slots. */
+ * that is not captured gets its event at once, by the thread that launched (gate_leave), since its stream may join the
+ * capture later.  A capture is open until the driver says that its stream captures no more, or the stream is no more.
+ * May call flight, slots and streams. */
 #include "capture.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "devices.h"
 #include "flight.h"
 #include "slots.h"
+#include "streams.h"
 #include "turns.h"
 
-static atomic_int open_captures;
+/* Under the lock of flight. */
+struct capture {
+    CUstream origin;
+    CUcontext context;
+    struct capture *next;
+};
+static struct capture *captures;
+atomic_int open_captures;
 
 bool captures_are_open(void) { return atomic_load(&open_captures) > 0; }
 
+/* An error is as good as a yes: the legacy stream cannot be asked while a blocking one captures, and not be used either. */
 bool capture_covers(CUstream stream) {
     CUstreamCaptureStatus status = 0;
     if (!captures_are_open() || !DRIVER_HAS(cuStreamIsCapturing))
         return false;
-    return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != 0;
+    return driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != 0;
 }
 
-void capture_begin(void) {
+void capture_begin(CUstream stream) {
+    struct capture *capture = malloc(sizeof *capture);
+    if (!capture)
+        return;
+    *capture = (struct capture){.origin = stream, .context = context_of(stream)};
     flight_lock();
+    capture->next = captures;
+    captures = capture;
     atomic_fetch_add(&open_captures, 1);
     atomic_fetch_add(&generation, 1); /* from now on every launch takes the slow path and asks capture_covers */
     flight_unlock();
@@ -32,7 +49,38 @@ void capture_begin(void) {
         turns_flush(gpu);
 }
 
-void capture_end(void) { atomic_fetch_sub(&open_captures, 1); }
+static void remove_at(struct capture **at) {
+    struct capture *capture = *at;
+    *at = capture->next;
+    free(capture);
+    atomic_fetch_sub(&open_captures, 1);
+}
+
+void capture_end(CUstream stream) {
+    if (!captures_are_open())
+        return;
+    flight_lock();
+    struct capture **at = &captures;
+    while (*at && (*at)->origin != stream)
+        at = &(*at)->next;
+    if (*at)
+        remove_at(at);
+    flight_unlock();
+}
+
+void capture_forget_ended(void) {
+    for (struct capture **at = &captures; *at;) {
+        if (context_is_alive((*at)->context))
+            at = &(*at)->next;
+        else
+            remove_at(at);
+    }
+}
+
+void capture_forget_all(void) {
+    captures = NULL;
+    atomic_store(&open_captures, 0);
+}
 
 CUstreamCaptureMode capture_relax(void) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

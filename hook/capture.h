@@ -7,10 +7,13 @@
 #include "driver.h"
 
 /* Before a capture begins: events behind all that was launched, so that none need be recorded while it lasts. */
-void capture_begin(void);
-void capture_end(void);
+void capture_begin(CUstream stream);
+/* The capture that began on the stream is open no longer; nothing where none is. */
+void capture_end(CUstream stream);
+void capture_forget_ended(void); /* under the lock of flight: those of contexts that are gone */
+void capture_forget_all(void);   /* in a forked child */
 bool captures_are_open(void);
-/* Whether the stream is capturing now. */
+/* Whether what goes into the stream now is captured, or is refused since another stream captures. */
 bool capture_covers(CUstream stream);
 
 /* Around the hook's own driver calls: a capture in global mode forbids them to every thread that is not relaxed. */

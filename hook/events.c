@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "devices.h"
+#include "streams.h"
 
 struct spare {
     CUevent event;
@@ -35,10 +35,10 @@ void event_give_back(CUevent event, CUcontext context) {
     spares = spare;
 }
 
-void events_forget(CUcontext context) {
+void events_forget_ended(void) {
     for (struct spare **at = &spares; *at;) {
         struct spare *spare = *at;
-        if (spare->context != context) {
+        if (context_is_alive(spare->context)) {
             at = &spare->next;
             continue;
         }

@@ -6,7 +6,7 @@
 
 CUevent spare_event(CUcontext context); /* of the current context; NULL where the driver makes none */
 void event_give_back(CUevent event, CUcontext context);
-void events_forget(CUcontext context); /* which has ended, and they with it */
-void events_forget_all(void);          /* in a forked child */
+void events_forget_ended(void); /* of contexts that have ended, and they with them */
+void events_forget_all(void);   /* in a forked child */
 
 #endif

@@ -6,9 +6,10 @@
  * and asks here for more.
  * What of one kind suddenly takes much longer is found when its first marker is overdue: what was in flight by then, at
  * most the bound by the old measure, is the most that a yield waits for; it is counted in `overruns`.
- * One lock over markers, streams and what is learned; no driver call that waits is made under it. */
+ * One lock over markers, streams and what is learned; nothing here waits under it.  A context is ended
+ * under it (ending.c), and where the driver waits there for the work in flight, so does whoever launches meanwhile. */
 #define _GNU_SOURCE
-#include "flight.h"
+#include "flights.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -27,35 +28,17 @@
 #define LARGEST_PIECE_NS (4 * MS)
 #define MOST_LAUNCHES 512 /* a stream; a driver blocks near 1,000 */
 #define PIECE_LAUNCHES 256
-#define MOST_MARKERS 64
 #define WARY_PIECES 64 /* launches one by one after an overrun, until its lengths are learned again */
-#define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 
-/* An event behind one piece. */
-struct marker {
-    CUevent event;
-    CUcontext context;
-    struct stream *stream;
-    struct measured *only;
-    uint64_t opened_ns, expected_ns, last_busy_ns;
-    uint32_t launches;
-};
-
-static struct flight {
-    struct marker markers[MOST_MARKERS];
-    int count;
-    uint64_t last_end_ns;       /* when the last one was found to have ended … */
-    uint64_t last_end_least_ns; /* … and when it was still seen busy: it ended between the two */
-    uint64_t busy_ns, marked;
-    unsigned wary;
-} flights[MOST_GPUS];
-
+struct flight flights[MOST_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t bound_ns = NVSHARE_WIRE_FLIGHT_MS * MS;
 static uint64_t patience_ns = 1000 * MS;
 static _Atomic uint64_t overruns;
 
 void flight_lock(void) { pthread_mutex_lock(&lock); }
+
+void flight_reset_lock(void) { pthread_mutex_init(&lock, NULL); }
 
 void flight_unlock(void) { pthread_mutex_unlock(&lock); }
 
@@ -109,80 +92,46 @@ static void settle(struct flight *flight, const struct marker *marker, uint64_t 
     event_give_back(marker->event, marker->context);
 }
 
+/* Asks after every marker; how many have ended. */
+static int ask_all(struct flight *flight) {
+    int ended = 0;
+    CUstreamCaptureMode mode = capture_relax();
+    for (int i = 0; i < flight->count; i++)
+        ended += flight->markers[i].has_ended = has_ended(&flight->markers[i]);
+    capture_restore(mode);
+    return ended;
+}
+
 /* Takes out the markers that have ended. */
 static void collect(struct flight *flight, uint64_t now) {
-    struct marker ended[MOST_MARKERS];
-    int kept = 0, count = 0;
-    CUstreamCaptureMode mode = capture_relax();
+    int kept = 0, ended = ask_all(flight);
+    uint64_t last_least = 0;
     for (int i = 0; i < flight->count; i++) {
         struct marker *marker = &flight->markers[i];
-        if (has_ended(marker)) {
-            ended[count++] = *marker;
+        if (marker->has_ended) {
+            settle(flight, marker, now, ended == 1);
+            last_least = later(marker->last_busy_ns, marker->opened_ns);
             continue;
         }
         marker->last_busy_ns = now;
         flight->markers[kept++] = *marker;
     }
-    capture_restore(mode);
     flight->count = kept;
-    for (int i = 0; i < count; i++)
-        settle(flight, &ended[i], now, count == 1);
-    if (count) {
+    if (ended) {
         flight->last_end_ns = now;
-        flight->last_end_least_ns = later(ended[count - 1].last_busy_ns, ended[count - 1].opened_ns);
+        flight->last_end_least_ns = last_least;
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ markers */
-
-/* The stream in which an event shows the end of what the segment launched, whoever records it. */
-static CUstream stream_to_mark(const struct segment *segment, bool is_own_thread) {
-    return segment->handle == CU_STREAM_PER_THREAD && !is_own_thread ? CU_STREAM_LEGACY : segment->handle;
-}
-
-static CUevent record_event(const struct segment *segment, bool is_own_thread) {
-    CUstreamCaptureMode mode = capture_relax();
-    bool was_pushed = context_push(segment->context);
-    CUstream stream = stream_to_mark(segment, is_own_thread);
-    CUevent event = capture_covers(stream) ? NULL : spare_event(segment->context);
-    if (event && driver.cuEventRecord(event, stream) != CUDA_SUCCESS) {
-        event_give_back(event, segment->context);
-        event = NULL;
-    }
-    context_pop(was_pushed);
-    capture_restore(mode);
-    return event;
-}
-
-static void close_segment(struct segment *segment) {
-    segment->granted_ns = segment->credit_ns = 0;
-    segment->launches_granted = 0;
-    atomic_store_explicit(&segment->launches_left, 0, memory_order_relaxed);
-    segment->only = NULL;
-}
-
-/* An event behind what the segment has launched. */
-static void mark(struct segment *segment, bool is_own_thread) {
-    struct flight *flight = &flights[segment->gpu];
-    uint32_t launched = segment_launched(segment);
-    bool is_needed = launched && segment->stream->is_alive;
-    while (is_needed && flight->count == MOST_MARKERS) {
-        collect(flight, now_ns());
-        usleep(flight->count == MOST_MARKERS ? 200 : 0);
-    }
-    CUevent event = is_needed ? record_event(segment, is_own_thread) : NULL;
-    if (event) {
-        uint64_t used = segment->granted_ns == UNKNOWN_NS ? UNKNOWN_NS : segment->granted_ns - segment->credit_ns;
-        flight->markers[flight->count++] = (struct marker){
-            .event = event, .context = segment->context, .stream = segment->stream, .only = segment->only,
-            .opened_ns = segment->opened_ns, .expected_ns = used, .launches = launched};
-        segment->stream->launches += launched;
-    }
-    flight->marked += launched;
-    close_segment(segment);
-}
+/* ------------------------------------------------------------------------------------------------ looking */
 
 void flight_close(struct segment *segment) { mark(segment, true); }
+
+void flight_mark_at_once(struct segment *segment) {
+    flight_lock();
+    mark(segment, true);
+    flight_unlock();
+}
 
 void flight_flush(int gpu) {
     flight_lock();
@@ -283,7 +232,8 @@ static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
     segment->granted_ns = segment->credit_ns = is_single ? expected : piece;
     if (!segment->granted_ns)
         segment->granted_ns = segment->credit_ns = 1;
-    uint32_t free = (MOST_LAUNCHES - segment->stream->launches + 1) / 2;
+    uint32_t in_stream = segment->stream->launches;
+    uint32_t free = in_stream < MOST_LAUNCHES ? (MOST_LAUNCHES - in_stream + 1) / 2 : 1;
     segment->launches_granted = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
     atomic_store_explicit(&segment->launches_left, segment->launches_granted, memory_order_relaxed);
     segment->opened_ns = now;
@@ -318,63 +268,4 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
     }
     flight_unlock();
     return true;
-}
-
-/* ------------------------------------------------------------------------------------------------ ends */
-
-void flight_end_stream(CUstream handle) {
-    flight_lock();
-    FOR_EACH_SLOT(slot)
-        FOR_EACH_SEGMENT(slot, segment)
-            if (segment->handle == handle && segment->stream && segment_launched(segment))
-                mark(segment, false);
-    struct stream *stream = stream_find(handle);
-    if (stream)
-        stream->is_alive = false;
-    atomic_fetch_add(&generation, 1);
-    flight_unlock();
-}
-
-void flight_end_thread(struct slot *slot) {
-    flight_lock();
-    FOR_EACH_SEGMENT(slot, segment) {
-        if (segment->stream && segment->handle == CU_STREAM_PER_THREAD)
-            mark(segment, true);
-        segment->generation = 0;
-    }
-    flight_unlock();
-}
-
-/* Asks which contexts are still there: a primary one outlives a release while others hold it. */
-void flight_unlock_after_end(void) {
-    for (int gpu = 0; gpu < devices_count(); gpu++) {
-        struct flight *flight = &flights[gpu];
-        int kept = 0;
-        for (int i = 0; i < flight->count; i++) {
-            if (context_is_alive(flight->markers[i].context))
-                flight->markers[kept++] = flight->markers[i];
-            else
-                flight->markers[i].stream->launches -= flight->markers[i].launches;
-        }
-        flight->count = kept;
-    }
-    FOR_EACH_SLOT(slot)
-        FOR_EACH_SEGMENT(slot, segment)
-            if (segment->stream && !context_is_alive(segment->context)) {
-                streams_forget(segment->context);
-                events_forget(segment->context);
-            }
-    atomic_fetch_add(&generation, 1);
-    flight_unlock();
-}
-
-void flight_forget_all(void) {
-    pthread_mutex_init(&lock, NULL);
-    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
-        flights[gpu] = (struct flight){0};
-    events_forget_all();
-    FOR_EACH_SLOT(slot)
-        FOR_EACH_SEGMENT(slot, segment)
-            *segment = (struct segment){0};
-    atomic_fetch_add(&generation, 1);
 }

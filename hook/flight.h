@@ -24,13 +24,22 @@ void flight_set_bound(unsigned milliseconds, unsigned gpu_count);
 
 /* Under the lock: an event behind what the segment has launched, which is then used for something else. */
 void flight_close(struct segment *segment);
+void flight_mark_at_once(struct segment *segment); /* the same, without the lock */
 /* Before a stream is destroyed: an event behind what is still in it. */
 void flight_end_stream(CUstream stream);
 void flight_end_thread(struct slot *slot);
 void flight_forget_all(void); /* in a forked child */
 void flight_lock(void);
 void flight_unlock(void);
-/* After the end of a context, which happens under the lock: nobody uses its events meanwhile, and they are forgotten. */
-void flight_unlock_after_end(void);
+
+/* Around the end of a context, which happens under the lock: nobody uses its events meanwhile, and they are forgotten. */
+struct ending {
+    CUdevice device;
+    CUcontext primary; /* what the call may end, where it is of a device; else NULL */
+};
+struct ending ending_of_primary(CUdevice device);
+struct ending ending_of_handle(const void *handle);
+#define ENDING_OF(what) _Generic((what), CUdevice: ending_of_primary, default: ending_of_handle)(what)
+void flight_after_end(const struct ending *ending); /* lets the lock go */
 
 #endif

@@ -71,7 +71,7 @@ static struct segment *free_segment(struct slot *slot) {
 
 static struct segment *known_segment(struct slot *slot, CUstream stream, CUcontext context) {
     FOR_EACH_SEGMENT(slot, segment)
-        if (segment->stream && segment->handle == stream && segment->context == context && segment->stream->is_alive)
+        if (segment->stream && segment->handle == stream && segment->context == context && stream_is(segment->stream, stream, context))
             return segment;
     return NULL;
 }
@@ -111,6 +111,11 @@ static struct slot *pass_alone(struct slot *slot, struct segment *segment, struc
     while (!segment_take(segment, measured))
         flight_admit(slot, segment, measured);
     return slot;
+}
+
+void gate_mark_at_once(struct slot *slot) {
+    if (slot->current->stream)
+        flight_mark_at_once(slot->current);
 }
 
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key) {

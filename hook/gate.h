@@ -79,6 +79,7 @@ struct slot {
 } __attribute__((aligned(128)));
 
 extern __thread struct slot *own_slot;
+extern atomic_int open_captures;    /* how many there are (capture.c); kept here since every launch looks */
 extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: what slots cached is void */
 
 void gate_lock(void); /* what is learned, around a fork */
@@ -86,6 +87,7 @@ void gate_unlock(void);
 void gate_after_fork(void);
 
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key);
+void gate_mark_at_once(struct slot *slot);
 
 INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {
     return (struct key){{function, shape->grid_x | (uint64_t)shape->grid_y << 32,
@@ -128,9 +130,15 @@ INLINE bool gate_is_open(int gpu) {
 
 INLINE void slot_set_in(struct slot *slot, int gpu) { atomic_exchange(&slot->in, (uint32_t)gpu + 1); }
 
+INLINE void slot_clear_in(struct slot *slot) { atomic_store_explicit(&slot->in, 0, memory_order_release); }
+
+/* While a capture is open, what was launched gets its event now: its stream may join the capture next, and then none may. */
 INLINE void gate_leave(struct slot *slot) {
-    if (LIKELY(slot != NULL))
-        atomic_store_explicit(&slot->in, 0, memory_order_release);
+    if (UNLIKELY(slot == NULL))
+        return;
+    if (UNLIKELY(atomic_load_explicit(&open_captures, memory_order_relaxed)))
+        gate_mark_at_once(slot);
+    slot_clear_in(slot);
 }
 
 INLINE uint32_t segment_launched(const struct segment *segment) {
@@ -154,11 +162,11 @@ INLINE bool gate_try(struct slot *slot, struct segment *segment, struct measured
     slot_set_in(slot, segment->gpu);
     if (LIKELY(gate_is_open(segment->gpu)) && LIKELY(segment_take(segment, measured))) {
 #ifdef NVSHARE_WEAKENED_GATE
-        gate_leave(slot); /* the others' fault: the gate is looked at, and let go before the driver is called */
+        slot_clear_in(slot); /* the others' fault: the gate is looked at, and let go before the driver is called */
 #endif
         return true;
     }
-    gate_leave(slot);
+    slot_clear_in(slot);
     return false;
 }
 

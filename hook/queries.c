@@ -92,19 +92,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 
 /* ------------------------------------------------------------------------------------------------ the others */
 
-EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
-    if (!DRIVER_HAS(cuStreamDestroy_v2))
-        return CUDA_ERROR_NOT_FOUND;
-    flight_end_stream(hStream);
-    return driver.cuStreamDestroy_v2(hStream);
-}
+EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { END_STREAM(cuStreamDestroy_v2, hStream); }
 
-EXPORT CUresult cuStreamDestroy(CUstream hStream) {
-    if (!DRIVER_HAS(cuStreamDestroy))
-        return CUDA_ERROR_NOT_FOUND;
-    flight_end_stream(hStream);
-    return driver.cuStreamDestroy(hStream);
-}
+EXPORT CUresult cuStreamDestroy(CUstream hStream) { END_STREAM(cuStreamDestroy, hStream); }
 
 /* One kernel over several GPUs: a turn on each of them first, then the gate of the first. */
 EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices,

@@ -11,6 +11,7 @@
 #define NO_CONTEXT (-2)
 
 static struct stream *table[BUCKETS];
+static __thread CUcontext gone;
 
 static unsigned bucket_of(CUstream handle) { return (unsigned)((uintptr_t)handle >> 4) % BUCKETS; }
 
@@ -27,14 +28,17 @@ void context_pop(bool was_pushed) {
         driver.cuCtxPopCurrent_v2(&ignored);
 }
 
-/* A context that has ended cannot be made current. */
+void context_set_gone(CUcontext context) { gone = context; }
+
+/* A context that has ended cannot be made current; a primary one stays current after its end, but has no device. */
 bool context_is_alive(CUcontext context) {
     CUcontext current = NULL;
-    if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    bool was_pushed = driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
     CUdevice device;
-    bool is_alive = was_pushed && driver.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+    if (context == gone)
+        return false;
+    bool is_current = driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+    bool was_pushed = !is_current && driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+    bool is_alive = (is_current || was_pushed) && driver.cuCtxGetDevice(&device) == CUDA_SUCCESS;
     context_pop(was_pushed);
     return is_alive;
 }
@@ -46,16 +50,18 @@ int locate_current(void) {
     return driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? locate_device(device) : NO_CONTEXT;
 }
 
+CUcontext context_of(CUstream stream) {
+    CUcontext context = NULL;
+    bool is_told = !is_default_stream(stream) && DRIVER_HAS(cuStreamGetCtx) &&
+                   driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS && context;
+    return is_told || driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
 int locate(CUstream stream, CUcontext *context) {
-    if (driver.cuCtxGetCurrent(context) != CUDA_SUCCESS)
-        *context = NULL;
-    if (is_default_stream(stream))
-        return *context ? locate_current() : NO_CONTEXT;
-    CUcontext its_own = NULL;
-    if (!DRIVER_HAS(cuStreamGetCtx) || driver.cuStreamGetCtx(stream, &its_own) != CUDA_SUCCESS || !its_own)
-        return *context ? locate_current() : NO_CONTEXT;
-    *context = its_own;
-    bool was_pushed = context_push(its_own);
+    *context = context_of(stream);
+    if (!*context)
+        return NO_CONTEXT;
+    bool was_pushed = context_push(*context);
     int place = locate_current();
     context_pop(was_pushed);
     return place;
@@ -68,11 +74,15 @@ struct stream *stream_find(CUstream handle) {
     return NULL;
 }
 
+bool stream_is(const struct stream *stream, CUstream handle, CUcontext context) {
+    return stream->handle == handle && stream->context == context && stream->is_alive;
+}
+
 /* A record is never freed, only used again: segments may still point at it. */
 struct stream *stream_of(CUstream handle, CUcontext context) {
     struct stream *dead = NULL, *stream = table[bucket_of(handle)];
     for (; stream; stream = stream->next) {
-        if (stream->handle == handle && stream->context == context && stream->is_alive)
+        if (stream_is(stream, handle, context))
             return stream;
         if (!stream->is_alive && !stream->launches)
             dead = stream;
@@ -90,9 +100,8 @@ struct stream *stream_of(CUstream handle, CUcontext context) {
     return stream;
 }
 
-void streams_forget(CUcontext context) {
+void streams_forget_ended(void) {
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct stream *stream = table[i]; stream; stream = stream->next)
-            if (stream->context == context)
-                stream->is_alive = false;
+            stream->is_alive = stream->is_alive && context_is_alive(stream->context);
 }

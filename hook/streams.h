@@ -12,6 +12,8 @@ struct stream {
     struct stream *next;
 };
 
+/* The context of a stream, or the current one; NULL without any. */
+CUcontext context_of(CUstream stream);
 /* The GPU's place in `gpus` and the context of a stream; -1 for a GPU that is not ours, -2 without any context. */
 int locate(CUstream stream, CUcontext *context);
 /* The GPU of the current context, as locate. */
@@ -21,11 +23,13 @@ int locate_device(CUdevice device);
 /* Under the flight lock. */
 struct stream *stream_of(CUstream handle, CUcontext context);
 struct stream *stream_find(CUstream handle);
-void streams_forget(CUcontext context);
+bool stream_is(const struct stream *stream, CUstream handle, CUcontext context); /* alive, and not used again for another */
+void streams_forget_ended(void); /* those of contexts that are gone */
 
 /* Makes the context current for the calls between; true when it had to. */
 bool context_push(CUcontext context);
 void context_pop(bool was_pushed);
 bool context_is_alive(CUcontext context);
+void context_set_gone(CUcontext context); /* from now on this thread takes it for one that has ended; NULL: none */
 
 #endif

@@ -22,10 +22,10 @@
 #define BEGIN_CAPTURE(function, stream, arguments)                                                                      \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
-    capture_begin();                                                                                                    \
+    capture_begin(stream);                                                                                              \
     CUresult result = driver.function arguments;                                                                        \
     if (result != CUDA_SUCCESS)                                                                                         \
-        capture_end();                                                                                                  \
+        capture_end(stream);                                                                                            \
     return result
 
 #define FINISH_CAPTURE(function, stream, arguments)                                                                     \
@@ -33,17 +33,26 @@
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     bool was_capturing = capture_covers(stream);                                                                        \
     CUresult result = driver.function arguments;                                                                        \
-    if (was_capturing)                                                                                                  \
-        capture_end();                                                                                                  \
+    if (was_capturing && !capture_covers(stream)) /* that call may fail and leave it open */                            \
+        capture_end(stream);                                                                                            \
+    return result
+
+#define END_STREAM(function, stream)                                                                                    \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    flight_end_stream(stream);                                                                                          \
+    CUresult result = driver.function(stream);                                                                          \
+    if (result == CUDA_SUCCESS)                                                                                         \
+        capture_end(stream);                                                                                            \
     return result
 
 #define END_CONTEXT(function, arguments)                                                                                \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    struct ending ending = ENDING_OF arguments;                                                                         \
     flight_lock();                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \
-    flight_unlock_after_end();                                                                                          \
-    memory_end_contexts();                                                                                              \
+    flight_after_end(&ending);                                                                                          \
     return result
 
 #endif

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from tests.hook.peer import Peer, Unheard
 from tests.hook.support import Machine, compiled
 
@@ -41,3 +43,41 @@ def test_what_is_captured_needs_no_turn(machine: Machine, peer: Peer) -> None:
 
     assert program.wait(5) == 0
     program.communicate()
+
+
+@pytest.mark.parametrize("how", ["join", "per-thread"])
+def test_what_runs_beside_a_capture_is_waited_for_and_the_capture_ends_well(
+    machine: Machine, peer: Peer, how: str
+) -> None:
+    """A stream that joins the capture, and one whose end only the legacy stream shows, cannot be marked by then."""
+    program = machine.start(compiled("capturing_beside"), how)
+    connection = peer.accept()
+    peer.welcome(connection)
+    connection.hear("want")
+    turn = peer.grant(connection)
+    assert program.stdout
+    assert program.stdout.readline() == "launched\n"
+    connection.say("yield", turn=turn, grace_ms=5000)
+    done = connection.hear("done", turn=turn, passing=("using", "want"))
+    out, said = program.communicate("\n", timeout=20)
+
+    assert int(done.words["busy_us"]) > 250_000
+    assert program.returncode == 0, said
+    assert out == "1\n"
+
+
+def test_a_capture_that_another_thread_fails_to_end_goes_on(machine: Machine, peer: Peer) -> None:
+    """The gate is never opened: what is captured needs no turn, before and after that."""
+    bare = machine.run(compiled("capture_failing"), "wrong-thread", hooked=False).well()
+    program = machine.start(compiled("capture_failing"), "wrong-thread")
+    peer.welcome(peer.accept())
+    hooked, _ = program.communicate(timeout=10)
+
+    assert bare.split()[1:5] == ["0", "0", "0", "0"]
+    assert hooked == bare
+
+
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("what", ["stream", "context"])
+def test_a_capture_ends_with_what_it_was_of(machine: Machine, what: str) -> None:
+    assert float(machine.run(compiled("capture_failing"), what).well()) < 2

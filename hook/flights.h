@@ -1,0 +1,36 @@
+/* What flight.c and its neighbours markers.c and ending.c share: all of it under the flight lock.  Nobody else includes
+ * this. */
+#ifndef NVSHARE_FLIGHTS_H
+#define NVSHARE_FLIGHTS_H
+
+#include "flight.h"
+
+#define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
+#define MOST_MARKERS 64 /* more only where work was let through behind something that waits */
+
+/* An event behind one piece. */
+struct marker {
+    CUevent event;
+    CUcontext context;
+    struct stream *stream;
+    struct measured *only;
+    uint64_t opened_ns, expected_ns, last_busy_ns;
+    uint32_t launches;
+    bool has_ended;
+};
+
+struct flight {
+    struct marker *markers;
+    int count, room;
+    uint64_t last_end_ns;       /* when the last one was found to have ended … */
+    uint64_t last_end_least_ns; /* … and when it was still seen busy: it ended between the two */
+    uint64_t busy_ns, marked;
+    unsigned wary;
+};
+extern struct flight flights[MOST_GPUS];
+
+/* An event behind what the segment has launched, which is then used for something else.  Never waits. */
+void mark(struct segment *segment, bool is_own_thread);
+void flight_reset_lock(void);
+
+#endif
