@@ -73,6 +73,8 @@ _LONGEST_QUANTUM_MS = 3_600_000
 _SHORTEST_QUANTUM_MS = 1
 _LARGEST_WEIGHT = 1000
 _LARGEST_COUNT = 1000
+LARGEST_MEMORY = "4Ei"
+"""Beyond what any card has, and within what every reader's 64-bit integers and the API server's CEL count exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,9 @@ def _whole(text: str, largest: int) -> int:
 
 
 def read_memory_bytes(text: str) -> int:
-    """Bytes in a quantity such as `8Gi`; whole and positive."""
+    """Bytes in a quantity such as `8Gi` or `1.5Gi`; whole and positive."""
     amount: Fraction = parse_quantity(text)
-    if amount <= 0 or amount.denominator != 1:
+    if not 0 < amount <= parse_quantity(LARGEST_MEMORY) or amount.denominator != 1:
         raise ValueError(text)
     return int(amount)
 
@@ -141,7 +143,7 @@ def _read_mode(text: str) -> Mode:
     return mode
 
 
-_MEMORY_FORM = "a positive whole Kubernetes quantity of bytes, such as 8Gi"
+_MEMORY_FORM = f"a Kubernetes quantity of whole bytes from 1 to {LARGEST_MEMORY}, such as 8Gi"
 _QUANTUM_FORM = "a duration from 1ms to 3600s, such as 500ms or 30s"
 _WEIGHT_FORM = f"a whole number from 1 to {_LARGEST_WEIGHT}"
 

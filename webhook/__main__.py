@@ -98,7 +98,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
     """What `audit` can be told; beside its module, whose import takes the client's second."""
-    parser.add_argument("--kubeconfig", default="", help="by default the pod's own service account")
+    parser.add_argument(
+        "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
+    )
     parser.add_argument("--volumes", choices=("auto", "never"), default="auto", help="as `serve` has it")
     parser.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
 

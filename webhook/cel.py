@@ -43,7 +43,11 @@ _QUANTUM = (
     "v.matches('^[1-9][0-9]{0,6}(ms|s)$') && (v.endsWith('ms')"
     " ? int(v.substring(0, size(v) - 2)) <= 3600000 : int(v.substring(0, size(v) - 1)) <= 3600)"
 )
-_MEMORY = "size(v) <= 128 && isQuantity(v) && quantity(v).isInteger() && quantity(v).isGreaterThan(quantity('0'))"
+_MEMORY = (
+    f"size(v) <= 128 && isQuantity(v) && !quantity(v).isGreaterThan(quantity('{grammar.LARGEST_MEMORY}'))"
+    " && [quantity(v).asApproximateFloat()].all(f, f > 0.0 && double(int(f)) == f)"
+)
+"""Not `isInteger`: that is false of 1.5Gi and of 100Ti, however whole they are."""
 _WHOLE = "v.matches('^[1-9][0-9]{0,5}$') && int(v) <= 1000"
 _MODES = _one_of((grammar.Mode.GANG, grammar.Mode.PER_DEVICE))
 _CONDITIONS: dict[str, str] = {

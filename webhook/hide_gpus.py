@@ -1,14 +1,14 @@
 """The overlay `hide-gpus`: containers that asked for no GPU see none, though their image says otherwise.
 
 A MutatingAdmissionPolicy (Kubernetes 1.36 and newer) in opted-in namespaces; no server stands behind it.
-A pure generator.  May import the contract, `cel`, `policies` and the rules' words.
+A pure generator.  May import the contract, `cel`, `namespace_policy` and the rules' words.
 """
 
 from contract import names
 from contract.grammar import Injection
 from webhook import cel
 from webhook.fields import Json
-from webhook.policies import opted_in
+from webhook.namespace_policy import select_opted_in
 from webhook.rules.counts import OTHER_GPU_PREFIXES
 from webhook.words import SHADOWED
 
@@ -78,7 +78,7 @@ def policy() -> list[Json]:
             "metadata": {"name": NAME},
             "spec": {
                 "policyName": NAME,
-                "matchResources": opted_in(Injection.ENABLED),
+                "matchResources": select_opted_in(Injection.ENABLED),
             },
         },
     ]

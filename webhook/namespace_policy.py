@@ -4,7 +4,7 @@ The rule it owns: a value outside the grammar makes the whole policy invalid, an
 guessed.  May import the contract and `fields`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -27,6 +27,8 @@ from webhook.fields import Json, read_map, read_text, read_texts
 
 EXCLUDED_NAMESPACES = ("kube-system", names.SYSTEM_NAMESPACE)
 """Never ours, whatever their labels say: what starts the webhook may not depend on it."""
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""Of every Namespace, written by the API server."""
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 _LEVELS_WITHOUT_HOST_PATH = ("baseline", "restricted")
 
@@ -61,6 +63,20 @@ class NamespacePolicy:
 
     def allows(self, exemption: Exemption) -> bool:
         return exemption in self.allow
+
+
+def select_namespaces(*conditions: tuple[str, str, Iterable[str]]) -> Json:
+    """The API server's selector of namespaces by their labels: key, operator and values of each condition."""
+    expressions = [
+        {"key": key, "operator": operator, "values": [str(value) for value in values]}
+        for key, operator, values in conditions
+    ]
+    return {"namespaceSelector": {"matchExpressions": expressions}}
+
+
+def select_opted_in(*words: Injection) -> Json:
+    """Those opted in by one of these words, and no excluded ones, whatever their labels say."""
+    return select_namespaces((NAME_LABEL, "NotIn", EXCLUDED_NAMESPACES), (names.INJECTION_LABEL, "In", words))
 
 
 def read_namespace(raw: Json) -> NamespacePolicy:

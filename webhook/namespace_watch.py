@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import kubernetes.client
+import kubernetes.config
 import urllib3
 
 from webhook.cluster_client import client_of, reason_of
-from webhook.errors import NotSynced
+from webhook.errors import MalformedObject, NotSynced
 from webhook.fields import Json
 from webhook.namespace_policy import NamespacePolicy, read_namespace
 
@@ -26,7 +27,15 @@ _WATCH_SECONDS = 30
 _SILENCE_SECONDS = _WATCH_SECONDS + 15
 _GET_SECONDS = 2.0
 _GONE = 410
-_FAULTS = (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError, ValueError, LookupError)
+_FAULTS = (
+    kubernetes.client.ApiException,
+    kubernetes.config.ConfigException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    MalformedObject,
+    *(ValueError, LookupError, TypeError, AttributeError),
+)
+"""The last line is what reading a strange answer raises, such as a proxy's: the watch outlives it."""
 _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 

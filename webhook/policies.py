@@ -12,14 +12,13 @@ from contract import names
 from contract.grammar import Injection, Mode
 from webhook import cel
 from webhook.fields import Json
-from webhook.namespace_policy import EXCLUDED_NAMESPACES
+from webhook.namespace_policy import EXCLUDED_NAMESPACES, NAME_LABEL, select_namespaces, select_opted_in
 from webhook.rule import Rule, Scope
 from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 WEBHOOK_NAME = "nvshare-webhook"
 WEBHOOK_TIMEOUT_SECONDS = 5
-_NAME_LABEL = "kubernetes.io/metadata.name"
 _RESOURCE = cel.text(names.RESOURCE)
 
 Rules = Iterable[Rule[Any]]
@@ -93,29 +92,16 @@ def _match(group: str, resources: tuple[str, ...], operations: tuple[str, ...], 
     }
 
 
-def opted_in(*words: Injection) -> Json:
-    """A selector of the namespaces with one of these labels; the excluded ones are nobody's, whatever theirs say."""
-    return _selector(_among(_NAME_LABEL, "NotIn", EXCLUDED_NAMESPACES), _among(names.INJECTION_LABEL, "In", words))
-
-
-def _selector(*expressions: Json) -> Json:
-    return {"namespaceSelector": {"matchExpressions": list(expressions)}}
-
-
-def _among(key: str, operator: str, values: Iterable[str]) -> Json:
-    return {"key": key, "operator": operator, "values": [str(value) for value in values]}
-
-
 def _binding(suffix: str, actions: list[str], where: Json | None = None) -> Json:
     return {"suffix": suffix, "actions": actions, "where": where}
 
 
-_OTHERS = _selector(_among(names.INJECTION_LABEL, "NotIn", Injection))
-_EXCLUDED = _selector(_among(_NAME_LABEL, "In", EXCLUDED_NAMESPACES))
+_OTHERS = select_namespaces((names.INJECTION_LABEL, "NotIn", Injection))
+_EXCLUDED = select_namespaces((NAME_LABEL, "In", EXCLUDED_NAMESPACES))
 _DENY, _ONLY_WARN = ["Deny"], ["Warn", "Audit"]
 _OPTED_IN = (
-    _binding("enforce", _DENY, opted_in(Injection.ENABLED)),
-    _binding("warn", _ONLY_WARN, opted_in(Injection.WARN)),
+    _binding("enforce", _DENY, select_opted_in(Injection.ENABLED)),
+    _binding("warn", _ONLY_WARN, select_opted_in(Injection.WARN)),
 )
 _CREATED_PODS = (_match("", ("pods",), ("CREATE",)),)
 
@@ -322,7 +308,7 @@ def _configuration(kind: str, path: str, more: Json) -> Json:
         "sideEffects": "None",
         "timeoutSeconds": WEBHOOK_TIMEOUT_SECONDS,
         **more,
-        **opted_in(*Injection),
+        **select_opted_in(*Injection),
         "rules": [
             {**_match("", ("pods",), ("CREATE",)), "scope": "Namespaced"},
             {**_match("", ("pods/ephemeralcontainers",), ("UPDATE",)), "scope": "Namespaced"},

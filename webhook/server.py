@@ -83,12 +83,8 @@ class Process:
             tls.require()
             return tls
         from webhook.certs import serving  # the client's import takes a second: only where it is needed
-        from webhook.certs.errors import CertificateError
 
-        try:
-            self._kept = serving.prepare(settings.kubeconfig)
-        except CertificateError as error:
-            raise StartError(str(error)) from error
+        self._kept = serving.prepare(settings.kubeconfig)
         return LiveTls.of(self._kept.certificate, self._kept.key)
 
     def _why_unready(self) -> str:

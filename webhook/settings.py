@@ -83,7 +83,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("port", names.WEBHOOK_PORT, _PORT, "port for the API server; 0 takes a free one and says which"),
     Option("metrics_port", names.METRICS_PORT, _PORT, "port for /metrics, without TLS; 0 takes a free one"),
     Option("namespace_file", "", str, "YAML file of Namespaces to believe instead of a cluster's"),
-    Option("kubeconfig", "", str, "kubeconfig of the cluster; by default the pod's own service account"),
+    Option(
+        "kubeconfig", "", str, "kubeconfig of the cluster; by default the pod's service account, else the usual one"
+    ),
     Option("volumes", Volumes.AUTO, Volumes, "auto, or never: hook and socket come with the allocation alone"),
     Option("log_format", Format.JSON, Format, "json or text"),
     Option("connections", 4000, _between(int, 16, 100_000), "open connections at most; the API server keeps idle ones"),

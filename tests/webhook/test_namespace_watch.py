@@ -4,11 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import kubernetes.client
 import pytest
 
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from webhook import namespace_watch
 from webhook.errors import NotSynced
 from webhook.fields import Json
 from webhook.namespace_watch import Gone, WatchedNamespaces, watch_cluster
@@ -39,6 +41,8 @@ class ScriptedApi:
 
     def watch(self, resource_version: str) -> Iterator[Json]:
         self.began_at.append(resource_version)
+        if not self.watches:
+            raise OSError("nothing more to say")
         yield from self.watches.pop(0)
 
     def get(self, name: str) -> Json | None:
@@ -88,6 +92,20 @@ def test_what_cannot_be_known_is_an_error_that_the_api_server_retries() -> None:
     with pytest.raises(NotSynced) as caught:
         WatchedNamespaces(ScriptedApi(is_down=True)).policy_of("new")
     assert caught.value.status == 503
+
+
+@pytest.mark.parametrize(
+    "strange", [[1], ["text"], [{"metadata": 3}], [{"type": "ADDED", "object": [1]}], [_event("ADDED", {})]], ids=str
+)
+def test_the_watch_outlives_a_strange_answer(strange: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace_watch, "_RETRY_SECONDS", (0.0,))
+    api = ScriptedApi(lists=[strange, [], [_namespace("a", 5)]], watches=[strange, []])
+    namespaces = WatchedNamespaces(api)
+    thread = threading.Thread(target=namespaces.run, daemon=True)
+    thread.start()
+    _until(lambda: not api.watches or not thread.is_alive())
+    assert thread.is_alive()
+    namespaces.stop()
 
 
 def test_age_counts_from_the_last_sign_of_life() -> None:

@@ -63,6 +63,8 @@ def test_a_pods_annotations_of_ours_are_settled(client: ApiClient) -> None:
         ({}, {"nvshare.com/allow": "privileged, root"}, "'privileged, root'"),
         ({}, {"nvshare.com/max-quantum": "2h"}, "nvshare.com/max-quantum"),
         ({}, {"nvshare.com/max-memory": "1.5"}, "nvshare.com/max-memory"),
+        ({}, {"nvshare.com/max-memory": "10E"}, "from 1 to 4Ei"),
+        ({}, {"nvshare.com/default-memory": "0.3Gi"}, "nvshare.com/default-memory: '0.3Gi'"),
         ({}, {"nvshare.com/default-memory": "2Gi", "nvshare.com/max-memory": "1Gi"}, "is above"),
         ({}, {"nvshare.com/weight": "3"}, "annotation nvshare.com/weight is not one we know"),
     ],
@@ -82,7 +84,7 @@ def test_a_namespace_with_a_value_we_do_not_know_is_refused(
 def test_a_namespace_with_every_value_at_its_best_is_created(client: ApiClient) -> None:
     about = {
         "max-gpus": "8",
-        "max-memory": "16Gi",
+        "max-memory": "16.5Gi",
         "default-memory": "8Gi",
         "max-weight": "1000",
         "default-weight": "1",

@@ -292,7 +292,7 @@ def test_a_port_in_use_is_said_in_a_sentence(server: Server, files: Files) -> No
         (["--cert", "/nowhere/tls.crt"], "certs issue"),
         (["--namespace-file", "/nowhere.yaml"], "/nowhere.yaml cannot be read"),
         (["--settings", "/nowhere.yaml"], "/nowhere.yaml cannot be read"),
-        (["--kubeconfig", "/nowhere"], "no cluster can be reached"),
+        (["--kubeconfig", "/nowhere"], "/nowhere is no kubeconfig"),
     ],
     ids=str,
 )

@@ -6,9 +6,10 @@ import sys
 import time
 
 from tests.webhook_certs.scene import QUICK
-from webhook.certs.cluster import Cluster, connect
+from webhook.certs.cluster import Cluster
 from webhook.certs.phases import Asked, Step
 from webhook.certs.rotation import Surroundings, rotate
+from webhook.cluster_client import client_of
 
 
 def main(kubeconfig: str, deadly: int) -> None:
@@ -21,7 +22,7 @@ def main(kubeconfig: str, deadly: int) -> None:
 
     settings = QUICK
     around = Surroundings(sleep=time.sleep, tell=print, done=die)
-    rotate(Cluster(connect(kubeconfig), settings, "rotator"), Asked.AUTHORITY, settings, around)
+    rotate(Cluster(client_of(kubeconfig), settings, "rotator"), Asked.AUTHORITY, settings, around)
 
 
 if __name__ == "__main__":

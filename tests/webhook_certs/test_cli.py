@@ -13,6 +13,14 @@ from webhook.certs.cli import WHAT
 from webhook.certs.phases import Asked
 
 PROGRAM = Path(sys.executable).with_name("nvshare-webhook")
+NOBODY = """
+apiVersion: v1
+kind: Config
+clusters: [{name: n, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: n, user: {}}]
+contexts: [{name: n, context: {cluster: n, user: n}}]
+current-context: n
+"""
 IN_A_HURRY = ("--trust-seconds", "0.5", "--linger-seconds", "0.5", "--poll-seconds", "0.1")
 
 
@@ -26,33 +34,27 @@ def test_the_words_of_what_are_the_cores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "content", "said"),
     [
-        pytest.param(("status",), "no API server is known", id="a kubeconfig that is not there"),
-        pytest.param(("rotate", "--leaf-days", "0"), "--leaf-days must be more than 0", id="a life of no time"),
-        pytest.param(("rotate", "--leaf-renew-days", "90"), "must live longer", id="renewed before it is made"),
+        pytest.param(("status",), "", "/nowhere is no kubeconfig", id="a kubeconfig that is not there"),
+        pytest.param(("status",), "some words", "is no kubeconfig that can be used", id="one of plain text"),
+        pytest.param(("status",), "a: [", "is no kubeconfig that can be used", id="one that is no YAML"),
+        pytest.param(("status",), "contexts: 3", "is no kubeconfig that can be used", id="one of other parts"),
+        pytest.param(("rotate", "--leaf-days", "0"), NOBODY, "--leaf-days must be more than 0", id="a life of no time"),
+        pytest.param(("rotate", "--leaf-renew-days", "90"), NOBODY, "must live longer", id="renewed before it is made"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    words: tuple[str, ...], content: str, said: str, tmp_path: Path
+) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    if words[0] == "rotate":
-        kubeconfig.write_text(_NOBODY)
+    kubeconfig.write_text(content)
 
-    done = certs(*words, kubeconfig=kubeconfig)
+    done = certs(*words, kubeconfig=kubeconfig if content else "/nowhere")
 
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-_NOBODY = """
-apiVersion: v1
-kind: Config
-clusters: [{name: n, cluster: {server: "https://127.0.0.1:1"}}]
-users: [{name: n, user: {}}]
-contexts: [{name: n, context: {cluster: n, user: n}}]
-current-context: n
-"""
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.webhook_certs import strange
 from tests.webhook_certs.world import ENTRIES, SETTINGS, START, FakeWorld, Killed
 from webhook.certs import issue, material
 from webhook.certs.errors import StandsStill
@@ -150,7 +151,25 @@ BREAKAGES = {
     "the phase is a word nobody knows": lambda data: {**data, "phase": b"waxing"},
     "the phase says publish, but there is nothing to publish": lambda data: {**data, "phase": b"publish"},
     "the Secret is empty": lambda _: {},
+    "the serving certificate is on a curve that nobody knows": lambda data: {
+        **data,
+        "tls.crt": strange.on_no_curve(data["tls.crt"]),
+    },
+    "the serving key is, too": lambda data: {**data, "tls.key": strange.on_no_curve(data["tls.key"])},
+    "the CA's certificate is on a curve that nobody knows": lambda data: {
+        **data,
+        "ca.crt": strange.on_no_curve(data["ca.crt"]),
+    },
+    "the serving certificate's names are of a kind that nobody reads": lambda data: {
+        **data,
+        **_as_parts("tls", strange.with_strange_names(now=START)),
+    },
+    "the CA's are": lambda data: {**data, **_as_parts("ca", strange.with_strange_names(now=START))},
 }
+
+
+def _as_parts(key: str, pair: issue.Pair) -> dict[str, bytes]:
+    return {f"{key}.crt": pair.certificate, f"{key}.key": pair.key}
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES.values(), ids=BREAKAGES.keys())

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WHAT = ("due", "leaf", "authority", "nothing")
 """`phases.Asked`, whose module is not loaded for a list of words; a test holds them equal."""
 
+_STRANGE = (TypeError, ValueError, AttributeError, LookupError)
+_STRANGE_ANSWER = 2
+
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """The two commands and their flags; each sets `run`."""
@@ -34,7 +37,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     showing = commands.add_parser("status", help="phase, ends, who trusts and who serves what")
     showing.add_argument("--output", choices=["text", "json"], default="text")
     for command in (rotating, showing):
-        command.add_argument("--kubeconfig", help="default: the pod's service account, else the usual kubeconfig")
+        command.add_argument(
+            "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
+        )
         flags.add_arguments(command)
     rotating.set_defaults(run=_run(_rotate))
     showing.set_defaults(run=_run(_status))
@@ -42,13 +47,21 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(command: "Callable[[Cluster, argparse.Namespace], int]") -> Callable[[argparse.Namespace], int]:
     def run(arguments: argparse.Namespace) -> int:
-        from webhook.certs.cluster import Cluster, connect
+        from webhook.certs.cluster import Cluster
+        from webhook.cluster_client import client_of
 
         try:
-            return command(Cluster(connect(arguments.kubeconfig), flags.read(arguments)), arguments)
+            return command(Cluster(client_of(arguments.kubeconfig), flags.read(arguments)), arguments)
         except CertificateError as error:
             print(f"nvshare-webhook certs: {error}", file=sys.stderr)
             return error.exit_code
+        except _STRANGE as error:
+            print(
+                f"nvshare-webhook certs: the cluster answered with something of a strange form ({error!r}):"
+                " see the Secret, the Lease and the webhook configurations, or what stands before the API server",
+                file=sys.stderr,
+            )
+            return _STRANGE_ANSWER
 
     return run
 

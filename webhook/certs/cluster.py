@@ -34,22 +34,8 @@ _KINDS = {
 }
 _CALL_SECONDS = 10
 _HEALTHY = 300
+_FAULTS = (kubernetes.client.ApiException, kubernetes.config.ConfigException, urllib3.exceptions.HTTPError, OSError)
 _LABELS = {"app.kubernetes.io/name": "nvshare-webhook", "app.kubernetes.io/part-of": "nvshare-guard"}
-
-
-def connect(kubeconfig: str | None = None) -> kubernetes.client.ApiClient:
-    """A client from a kubeconfig file, or from the pod's service account."""
-    configuration = kubernetes.client.Configuration()
-    try:
-        if kubeconfig:
-            kubernetes.config.load_kube_config(kubeconfig, client_configuration=configuration)  # type: ignore[no-untyped-call]
-        elif "KUBERNETES_SERVICE_HOST" in os.environ:
-            kubernetes.config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (kubernetes.config.ConfigException, OSError) as error:
-        raise Unreachable(f"no API server is known ({error}): give --kubeconfig, or run in a pod") from error
-    return kubernetes.client.ApiClient(configuration)
 
 
 @dataclass(slots=True)
@@ -96,7 +82,8 @@ class Cluster:
             "fieldSelector": f"metadata.name={self.settings.secret}",
             "timeoutSeconds": str(max(1, round(seconds))),
         }
-        response = self._send("GET", self._namespaced("/api/v1", "secrets"), query=query, seconds=seconds + 5).response
+        path = self._namespaced("/api/v1", "secrets")
+        response = self._send("GET", path, query=query, seconds=seconds + 5, is_stream=True)
         try:
             for event in _events(response):
                 found = event.get("object") or {}
@@ -195,9 +182,7 @@ class Cluster:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Json:
-        response = self._send(method, path, body, query or {}, content_type=content_type)
-        answer: Json = json.loads(response.response.data or b"{}")
-        return answer
+        return _object_in(self._send(method, path, body, query, content_type=content_type).data, f"{method} {path}")
 
     def _send(
         self,
@@ -208,26 +193,39 @@ class Cluster:
         *,
         content_type: str = "application/json",
         seconds: float = _CALL_SECONDS,
+        is_stream: bool = False,
     ) -> Any:
-        request = self.client.param_serialize(
-            method=method,
-            resource_path=path,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Content-Type": content_type},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
+        """The answer: read to its end, for a body breaks off, too; of a stream the head alone."""
         try:
-            response = self.client.call_api(*request, _request_timeout=seconds)
-        except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            request = self.client.param_serialize(
+                method=method,
+                resource_path=path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json", "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = self.client.call_api(*request, _request_timeout=seconds).response
+            content = b"" if is_stream and answer.status < _HEALTHY else answer.data
+        except _FAULTS as error:
             raise Unreachable(f"the API server does not answer {method} {path}: {error}") from error
-        if response.status >= _HEALTHY:
-            raise _error(response.status, response.response.data, f"{method} {path}")
-        return response
+        if answer.status >= _HEALTHY:
+            raise _error(answer.status, content, f"{method} {path}")
+        return answer
 
 
 class _Absent(CertificateError):
     """The object is not there."""
+
+
+def _object_in(body: bytes, what: str) -> Json:
+    try:
+        answer = json.loads(body or b"{}")
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise Unreachable(f"what answers {what} is no API server: {body[:80]!r} is no JSON object. A proxy in between?")
+    return answer
 
 
 def _error(status: int, body: bytes, what: str) -> CertificateError:
@@ -240,7 +238,9 @@ def _error(status: int, body: bytes, what: str) -> CertificateError:
     if status == 409:
         return Conflict(f"another writer was faster ({said})")
     if status == 403:
-        return Unreachable(f"{said}: this needs the role nvshare-webhook-certs of manifests/base/rbac.yaml")
+        return Unreachable(
+            f"{said}: this needs the role nvshare-webhook-certs of manifests/base/rbac-certificates.yaml"
+        )
     return Unreachable(f"the API server answers {what} with {status}: {said}")
 
 

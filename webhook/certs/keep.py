@@ -34,6 +34,9 @@ def keep(cluster: Cluster, deliver: Deliver, stop: threading.Event) -> None:
         except CertificateError as trouble:
             log.warning("certificates: %s", trouble)
             stop.wait(_PAUSE_SECONDS)
+        except Exception:  # whatever it is: without this thread the certificate ends unrenewed
+            log.exception("certificates: something that nobody foresaw")
+            stop.wait(_PAUSE_SECONDS)
 
 
 class _Keeper:

@@ -10,11 +10,23 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from webhook.certs.issue import Pair
+
+_UNUSABLE = (
+    ValueError,
+    TypeError,
+    InvalidSignature,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.ExtensionNotFound,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What `cryptography` says of parts that are no use to us: they have no base of their own."""
 
 Bundle = frozenset[bytes]
 """The CAs that somebody trusts, each as DER."""
@@ -112,7 +124,7 @@ def _authority(data: Mapping[str, bytes], key: str, faults: list[str]) -> Pair |
     pair, certificate = loaded
     try:
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, ValueError):
+    except _UNUSABLE:
         is_authority = False
     if not is_authority:
         faults.append(f"{key}.crt is not a CA's certificate")
@@ -138,7 +150,7 @@ def _leaf_fault(certificate: x509.Certificate, authority: Pair | None, server_na
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         carried = names.get_values_for_type(x509.DNSName)
-    except (x509.ExtensionNotFound, ValueError):
+    except _UNUSABLE:
         carried = []
     if server_names[0] not in carried:
         return f"does not carry the name {server_names[0]}"
@@ -146,7 +158,7 @@ def _leaf_fault(certificate: x509.Certificate, authority: Pair | None, server_na
         return None
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
-    except (ValueError, TypeError, InvalidSignature):
+    except _UNUSABLE:
         return "was not signed by the CA beside it"
     return None
 
@@ -158,10 +170,11 @@ def _pair(data: Mapping[str, bytes], key: str, faults: list[str]) -> tuple[Pair,
     try:
         loaded = x509.load_pem_x509_certificate(certificate or b"")
         signer = serialization.load_pem_private_key(private or b"", None)
-    except (ValueError, TypeError, x509.InvalidVersion):
-        faults.append(f"{key}.crt and {key}.key are not a certificate and a private key in PEM")
+        belongs = isinstance(signer, ec.EllipticCurvePrivateKey) and signer.public_key() == loaded.public_key()
+    except _UNUSABLE:
+        faults.append(f"{key}.crt and {key}.key are not a certificate and a private key in PEM that we can use")
         return None
-    if not isinstance(signer, ec.EllipticCurvePrivateKey) or signer.public_key() != loaded.public_key():
+    if not belongs:
         faults.append(f"{key}.key is not the EC key of {key}.crt")
         return None
     return Pair(certificate or b"", private or b""), loaded
@@ -199,7 +212,7 @@ def read_bundle(pem: bytes) -> Bundle:
         return frozenset(
             certificate.public_bytes(serialization.Encoding.DER) for certificate in x509.load_pem_x509_certificates(pem)
         )
-    except ValueError:
+    except _UNUSABLE:
         return frozenset()
 
 

@@ -8,9 +8,10 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.certs.cluster import Cluster, connect
+from webhook.certs.cluster import Cluster
 from webhook.certs.keep import into_folder, keep
 from webhook.certs.settings import Settings
+from webhook.cluster_client import client_of
 
 _MEMORY = "/dev/shm"
 
@@ -37,6 +38,6 @@ class KeptPair:
 
 
 def prepare(kubeconfig: str) -> KeptPair:
-    """A folder in memory, and the way to the cluster; raises `Unreachable` where none is known."""
-    cluster = Cluster(connect(kubeconfig or None), Settings())
+    """A folder in memory, and the way to the cluster; raises a StartError where none is known."""
+    cluster = Cluster(client_of(kubeconfig), Settings())
     return KeptPair(cluster, Path(tempfile.mkdtemp(prefix="nvshare-webhook-", dir=_MEMORY)))
