@@ -183,10 +183,14 @@ class Grants:
         self.orders.append(Tell(processes, message))
 
     def let_ride(self, turn: Turn, process: int) -> None:
-        """One more process of the container uses its turn."""
+        """One more process of the container uses its turn; one that is asked to yield already is so by this one too."""
         for gpu in turn.gpus:
             self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, turn.word, len(turn.tenant.processes)))
-        self.tell_granted(turn, (process,))
+        if turn.stage is Stage.RUNNING:
+            self.tell_granted(turn, (process,))
+        else:
+            turn.riders[process] = turn.names
+            self.orders.append(Tell((process,), self._yield(turn)))
 
     def account_for(self, gpu: Gpu, *containers: str) -> None:
         """Nobody need be waited for that had this GPU under an earlier daemon."""
@@ -340,8 +344,10 @@ class Grants:
         for gpu in turn.gpus:
             turn.tenant.shares[gpu.uuid].yields += 1
             self.ring(gpu, turn.deadline)
-        message = Yield(turn.name, round(self.rules.grace * 1000))
-        self.orders.append(Tell(tuple(turn.tenant.processes), message))
+        self.orders.append(Tell(tuple(turn.tenant.processes), self._yield(turn)))
+
+    def _yield(self, turn: Turn) -> Yield:
+        return Yield(turn.name, round(self.rules.grace * 1000))
 
 
 @lru_cache(maxsize=4096)

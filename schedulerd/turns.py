@@ -86,19 +86,17 @@ class Turns:
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
         """A process says what it still holds from a daemon that went away."""
         tenant = self.members[process]
+        self._ride_along(process, tenant)
         for name in dict.fromkeys(one.turn for one in held):
-            uuids = tuple(dict.fromkeys(one.gpu for one in held if one.turn == name))
-            gpus = self._own_gpus(tenant, uuids)
-            running = tenant.turns.get(uuids[0])
-            if running is not None:
-                self._ride(process, running)
-            elif all(_may_go_on(gpu, alone=alone) for gpu in gpus):
+            named = self._own_gpus(tenant, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
+            gpus = tuple(gpu for gpu in named if gpu.uuid not in tenant.turns)
+            if all(_may_go_on(gpu, alone=alone) for gpu in gpus):
                 self._go_on(tenant, gpus, now, alone=alone)
             else:
                 self.grants.orders.append(Tell((process,), Revoked(name, "overdue")))
 
     def came_back(self, process: int, now: Seconds) -> None:
-        """A process has said all that it still holds: what it does not hold, it waits for like anybody."""
+        """A process has said all that it still holds: it rides what its container has, and waits for the rest like anybody."""
         tenant = self.members[process]
         key = tenant.facts.key
         for uuid in tenant.facts.gpus:
@@ -109,12 +107,17 @@ class Turns:
             if gpu.missing[key] <= 0:
                 self.grants.account_for(gpu, key)
                 self.grants.settle((gpu,), now)
+        self._ride_along(process, tenant)
 
-    def _ride(self, process: int, turn: Turn) -> None:
-        if turn.stage is Stage.RUNNING:
-            self.grants.let_ride(turn, process)
+    def _ride_along(self, process: int, tenant: Tenant) -> None:
+        """A newcomer sees its container's gates open and may use them without a word: the turns are to wait for it too."""
+        for turn in dict.fromkeys(tenant.turns.values()):
+            if process not in turn.riders:
+                self.grants.let_ride(turn, process)
 
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
+        if not gpus:
+            return
         for gpu in gpus:
             self.grants.account_for(gpu, *(gpu.missing if alone else gpu.missing.keys() & {tenant.facts.key}))
         wish = self._wish(set(), tenant, _group(gpus), now)
