@@ -4,9 +4,10 @@ A `Floor` carries out the orders as the shell would, and checks after each event
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.messages import Done, Grant, Reserved, Revoked, Wanted, Yield
+from schedulerd.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
 from schedulerd.model import Container, Notice, Order, Rules, SetGate, Stage, Tell
 from schedulerd.turns import Turns
 
@@ -46,11 +47,12 @@ class Floor:
 
     # ------------------------------------------------------------------ events
 
-    def join(self, container: Container) -> int:
+    def join(self, container: Container, *, held: Sequence[Held] = (), alone: bool = True) -> int:
         self._next_process += 1
         process = self._next_process
         self.turns.join(process, container)
         self.seats[process] = Seat(container.key)
+        self.turns.announce(process, held, self.now, alone=alone)
         self.turns.came_back(process, self.now)
         self.carry_out()
         return process
