@@ -193,7 +193,7 @@ class Desk:
         foreign = [gpu for gpu in hello.gpus if gpu not in facts.gpus]
         if foreign:
             raise NotYours(f"{foreign[0]} was not given to this container; it has {', '.join(facts.gpus)}")
-        slot = self.turns.join(one.client, container)
+        slot = self.turns.join(one.client, container, pid=hello.pid)
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
         self._order(Admit(one.client, self._welcome(one.client, facts, slot)))

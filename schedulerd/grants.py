@@ -6,7 +6,7 @@ may use what is free.  Claims are taken on all GPUs or none, so they never wait 
 May import the model and the pure functions of this room only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from schedulerd import memory
@@ -30,6 +30,8 @@ class Grants:
         self.soonest: Seconds = FOREVER
         """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
         self._counter = 0
+        self.on_part: Callable[[Tenant, Seconds], None] = lambda _tenant, _now: None
+        """Called when a container has a turn, and waits for another GPU."""
 
     # ------------------------------------------------------------------ what is due
 
@@ -93,8 +95,10 @@ class Grants:
     def _next(self, gpu: Gpu, now: Seconds) -> Wish | None:
         """The first in the GPU's line that can start; the very first gets a claim when it cannot."""
         top = gpu.queue.top()
-        if top is None or gpu.paused is not None or now < gpu.closed_until:
+        if top is None or gpu.paused is not None:
             return None
+        if now < gpu.closed_until:
+            return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
         if self._can_start(top, now):
             return top
         self._claim(top, now)
@@ -109,8 +113,10 @@ class Grants:
         return True
 
     def _is_open(self, gpu: Gpu, wish: Wish, now: Seconds) -> bool:
-        if gpu.paused is not None or now < gpu.closed_until or gpu.uuid in wish.tenant.turns:
+        if gpu.paused is not None or gpu.uuid in wish.tenant.turns:
             return False
+        if now < gpu.closed_until and gpu.missing.keys() != {wish.tenant.facts.key}:
+            return False  # of its own processes a container need not be afraid
         claim = gpu.claim
         if claim is not None and claim is not wish and not self._has_time_before(claim, now):
             return False
@@ -135,7 +141,7 @@ class Grants:
         self.drop(wish)
         turn = self.begin(tenant, wish.gpus, now, wish=wish)
         for gpu in wish.gpus:
-            if gpu.missing:
+            if gpu.missing and now >= gpu.closed_until:
                 self.account_for(gpu, *gpu.missing)  # their time is over
             tenant.shares[gpu.uuid].count_wait(now - wish.since)
             gpu.grants += 1
@@ -153,6 +159,8 @@ class Grants:
         self.turns[turn.name] = turn
         for gpu in gpus:
             self._seat(gpu, turn, now)
+        if tenant.wishes:
+            self.on_part(tenant, now)
         return turn
 
     def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:
@@ -166,7 +174,7 @@ class Grants:
             gpu.switches += 1
             gpu.last_holder = key
         tenant.turns[gpu.uuid] = turn
-        self.orders.append(SetGate(key, gpu.uuid, turn.word, len(tenant.processes)))
+        self.orders.append(SetGate(key, gpu.uuid, turn.word, tenant.roster))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
@@ -183,10 +191,18 @@ class Grants:
         self.orders.append(Tell(processes, message))
 
     def let_ride(self, turn: Turn, process: int) -> None:
-        """One more process of the container uses its turn."""
+        """One more process of the container uses its turn; one that is asked to yield already is so by this one too."""
+        self.show(turn)
+        if turn.stage is Stage.RUNNING:
+            self.tell_granted(turn, (process,))
+        else:
+            turn.riders[process] = turn.names
+            self.orders.append(Tell((process,), self._yield(turn)))
+
+    def show(self, turn: Turn) -> None:
+        """Its container's processes have changed: the next daemon is to wait for those that are there."""
         for gpu in turn.gpus:
-            self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, turn.word, len(turn.tenant.processes)))
-        self.tell_granted(turn, (process,))
+            self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, turn.word, turn.tenant.roster))
 
     def account_for(self, gpu: Gpu, *containers: str) -> None:
         """Nobody need be waited for that had this GPU under an earlier daemon."""
@@ -278,9 +294,10 @@ class Grants:
     def _mind(self, gpu: Gpu, now: Seconds) -> None:
         """Tell the holders of who waits, ask those whose time is up, set the alarm for the rest."""
         gpu.alarm = FOREVER
+        wanted = bool(gpu.queue.arrivals) or gpu.paused is not None
         if now < gpu.closed_until:
             self.ring(gpu, gpu.closed_until)
-        wanted = bool(gpu.queue.arrivals) or gpu.paused is not None
+            wanted = gpu.paused is not None  # others cannot come yet, whoever yields
         for turn in gpu.holders:
             if turn.stage is Stage.YIELDING:
                 self.ring(gpu, turn.deadline)
@@ -340,8 +357,10 @@ class Grants:
         for gpu in turn.gpus:
             turn.tenant.shares[gpu.uuid].yields += 1
             self.ring(gpu, turn.deadline)
-        message = Yield(turn.name, round(self.rules.grace * 1000))
-        self.orders.append(Tell(tuple(turn.tenant.processes), message))
+        self.orders.append(Tell(tuple(turn.tenant.processes), self._yield(turn)))
+
+    def _yield(self, turn: Turn) -> Yield:
+        return Yield(turn.name, round(self.rules.grace * 1000))
 
 
 @lru_cache(maxsize=4096)

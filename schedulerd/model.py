@@ -16,6 +16,10 @@ from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Standing
 from schedulerd.waiting import WaitingLine
 
 MIB = 1 << 20
+SOMEBODY = ""
+"""A holder under an earlier daemon whose name is not known: only time tells when it has gone."""
+UNKNOWN = 0
+"""The pid of a process that goes by none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,9 @@ class Tenant:
     """It gets all its GPUs or none: by its mode, or since it jammed."""
     processes: dict[int, int] = field(default_factory=dict)
     """Its connected processes and their ledger slots."""
+    pids: dict[int, int] = field(default_factory=dict)
+    roster: tuple[int, ...] = ()
+    """The pids alone."""
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
@@ -98,6 +105,11 @@ class Group(NamedTuple):
     names: tuple[str, ...]
     together: bool
     """There are several."""
+
+
+def grouped(gpus: tuple["Gpu", ...]) -> Group:
+    """These GPUs, granted together."""
+    return Group(gpus, tuple(gpu.uuid for gpu in gpus), len(gpus) > 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -151,8 +163,8 @@ class Gpu:
     queue: WaitingLine[Wish]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
-    missing: dict[str, int] = field(default_factory=dict)
-    """Containers that had it under an earlier daemon, and how many of their processes have not come back."""
+    missing: dict[str, list[int]] = field(default_factory=dict)
+    """Containers that had it under an earlier daemon, and the pids of their processes that have not come back."""
     holders: list[Turn] = field(default_factory=list)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     claim: Wish | None = None
@@ -190,8 +202,8 @@ class SetGate(NamedTuple):
     container: str
     gpu: str
     word: int
-    processes: int = 0
-    """How many may use it from now on."""
+    pids: tuple[int, ...] = ()
+    """Of the processes that may use it from now on."""
 
 
 class Accounted(NamedTuple):

@@ -39,7 +39,7 @@ class Server:
         self.connections: dict[int, Connection] = {}
         self.memories: dict[str, SharedMemory] = {}
         self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
-        self.on_gate: Callable[[str, str, int], None] = lambda _gpu, _container, _processes: None
+        self.on_gate: Callable[[str, str, tuple[int, ...]], None] = lambda _gpu, _container, _pids: None
         self.on_peer: Callable[[int, int], None] = lambda _client, _pid: None
         self.on_gone: Callable[[int], None] = lambda _client: None
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
@@ -50,7 +50,7 @@ class Server:
         self._carry: dict[type, Callable[..., None]] = {
             Tell: self._tell,
             SetGate: self._set_gate,
-            Accounted: lambda order: self.on_gate(order.gpu, order.container, 0),
+            Accounted: lambda order: self.on_gate(order.gpu, order.container, ()),
             FreeSlot: self._free_slot,
             Admit: self._admit,
             Hangup: self._hang_up,
@@ -164,7 +164,7 @@ class Server:
                 self._lost(connection)
 
     def _set_gate(self, order: SetGate) -> None:
-        self.on_gate(order.gpu, order.container, order.processes if order.word else 0)
+        self.on_gate(order.gpu, order.container, order.pids if order.word else ())
         memory = self.memories.get(order.container)
         if memory is not None:
             memory.set_word(order.gpu, order.word)

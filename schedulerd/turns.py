@@ -15,16 +15,32 @@ from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.grants import Grants
 from schedulerd.jamwatch import JamWatch
 from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
-from schedulerd.model import Container, FreeSlot, Gpu, Group, Notice, Order, Rules, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.model import (
+    UNKNOWN,
+    Container,
+    FreeSlot,
+    Gpu,
+    Group,
+    Notice,
+    Order,
+    Rules,
+    Stage,
+    Tell,
+    Tenant,
+    Turn,
+    Wish,
+    grouped,
+)
 from schedulerd.policies import FOREVER, Seconds, Standing
+from schedulerd.returning import Returning
 from schedulerd.waiting import WaitingLine
 
 _MOST_GROUPS = 64
-LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, int]]]
-"""Of a GPU: until when holders of an earlier daemon may be on it, and who they are, with their numbers of processes."""
+LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
+"""Of a GPU: until when holders of an earlier daemon may be on it, and who they are, with their processes' pids."""
 
 
-def nobody_before(_uuid: str) -> tuple[Seconds, Mapping[str, int]]:
+def nobody_before(_uuid: str) -> tuple[Seconds, Mapping[str, Sequence[int]]]:
     """There was no daemon before this one."""
     return -FOREVER, {}
 
@@ -39,6 +55,8 @@ class Turns:
         self._left_behind = left_behind
         self._serial = 0
         self.jams = JamWatch(self.grants)
+        self.grants.on_part = self.jams.waits
+        self.returning = Returning(self.grants, lambda tenant, gpus, now: self._wish(set(), tenant, gpus, now))
 
     @property
     def rules(self) -> Rules:
@@ -57,19 +75,22 @@ class Turns:
         if found is None:
             line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
             until, missing = self._left_behind(uuid)
-            found = Gpu(uuid=uuid, queue=line, closed_until=until, missing=dict(missing))
+            found = Gpu(uuid=uuid, queue=line, closed_until=until)
+            found.missing = {key: list(pids) for key, pids in missing.items()}
             self.grants.gpus[uuid] = found
         return found
 
     # ------------------------------------------------------------------ coming and going
 
-    def join(self, process: int, container: Container) -> int:
-        """A process of a container has connected; its ledger slot comes back."""
+    def join(self, process: int, container: Container, *, pid: int = UNKNOWN) -> int:
+        """A process of a container has connected, with the pid that it goes by; its ledger slot comes back."""
         tenant = self.tenants.get(container.key)
         if tenant is None:
             tenant = self.tenants[container.key] = self._new_tenant(container)
         slot = _free_slot(tenant)
         tenant.processes[process] = slot
+        tenant.pids[process] = pid
+        tenant.roster = tuple(tenant.pids.values())
         self.members[process] = tenant
         for uuid in tenant.facts.gpus:
             memory.recount(self.rules, self.gpu(uuid), tenant)
@@ -86,42 +107,17 @@ class Turns:
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
         """A process says what it still holds from a daemon that went away."""
         tenant = self.members[process]
+        self.returning.ride_along(process, tenant)
         for name in dict.fromkeys(one.turn for one in held):
-            uuids = tuple(dict.fromkeys(one.gpu for one in held if one.turn == name))
-            gpus = self._own_gpus(tenant, uuids)
-            running = tenant.turns.get(uuids[0])
-            if running is not None:
-                self._ride(process, running)
-            elif all(_may_go_on(gpu, alone=alone) for gpu in gpus):
-                self._go_on(tenant, gpus, now, alone=alone)
-            else:
+            gpus = self._own_gpus(tenant, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
+            if not self.returning.goes_on(tenant, gpus, now, alone=alone):
                 self.grants.orders.append(Tell((process,), Revoked(name, "overdue")))
 
     def came_back(self, process: int, now: Seconds) -> None:
-        """A process has said all that it still holds: what it does not hold, it waits for like anybody."""
+        """A process has said all that it still holds."""
         tenant = self.members[process]
-        key = tenant.facts.key
-        for uuid in tenant.facts.gpus:
-            gpu = self.gpu(uuid)
-            if key not in gpu.missing:
-                continue
-            gpu.missing[key] -= 1
-            if gpu.missing[key] <= 0:
-                self.grants.account_for(gpu, key)
-                self.grants.settle((gpu,), now)
-
-    def _ride(self, process: int, turn: Turn) -> None:
-        if turn.stage is Stage.RUNNING:
-            self.grants.let_ride(turn, process)
-
-    def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
-        for gpu in gpus:
-            self.grants.account_for(gpu, *(gpu.missing if alone else gpu.missing.keys() & {tenant.facts.key}))
-        wish = self._wish(set(), tenant, _group(gpus), now)
-        turn = self.grants.begin(tenant, gpus, now, wish=wish)
-        turn.beside = not alone
-        self.grants.tell_granted(turn, tuple(tenant.processes))
-        self.grants.settle(gpus, now)
+        self.returning.is_back(tenant, tenant.pids[process], now)
+        self.returning.ride_along(process, tenant)
 
     def leave(self, process: int, now: Seconds) -> None:
         """A process has gone: that is an answer to whatever it was asked."""
@@ -129,6 +125,8 @@ class Turns:
         if tenant is None:
             return
         slot = tenant.processes.pop(process)
+        del tenant.pids[process]
+        tenant.roster = tuple(tenant.pids.values())
         self.grants.orders.append(FreeSlot(tenant.facts.key, slot))
         for wish in set(tenant.wishes.values()):
             wish.by.discard(process)
@@ -137,6 +135,8 @@ class Turns:
         for turn in dict.fromkeys(tenant.turns.values()):
             if turn.riders.pop(process, None) is not None and not turn.riders:
                 self._end(turn, now)
+            else:
+                self.grants.show(turn)
         for uuid in tenant.facts.gpus:
             self._forget_memory(self.gpu(uuid), tenant, process)
         if not tenant.processes:
@@ -168,9 +168,9 @@ class Turns:
         """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
         named = self._own_gpus(tenant, uuids)
         if tenant.gang:
-            groups: tuple[Group, ...] = (_group(self._own_gpus(tenant, tenant.facts.gpus)),)
+            groups: tuple[Group, ...] = (grouped(self._own_gpus(tenant, tenant.facts.gpus)),)
         else:
-            groups = tuple(_group((gpu,)) for gpu in named)
+            groups = tuple(grouped((gpu,)) for gpu in named)
         if len(tenant.groups) < _MOST_GROUPS:
             tenant.groups[uuids] = groups
         return groups
@@ -336,18 +336,8 @@ class Turns:
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
 
 
-def _group(gpus: tuple[Gpu, ...]) -> Group:
-    return Group(gpus, tuple(gpu.uuid for gpu in gpus), len(gpus) > 1)
-
-
 def _free_slot(tenant: Tenant) -> int:
     taken = set(tenant.processes.values())
     if len(taken) >= LEDGER_SLOTS:
         raise TooMany(f"a container has at most {LEDGER_SLOTS} processes")
     return next(slot for slot in range(LEDGER_SLOTS) if slot not in taken)
-
-
-def _may_go_on(gpu: Gpu, *, alone: bool) -> bool:
-    if gpu.paused is not None:
-        return False
-    return not gpu.holders if alone else all(turn.beside for turn in gpu.holders)

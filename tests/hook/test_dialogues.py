@@ -31,12 +31,14 @@ class Stage:
         self.lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
         self.actor = next(line.split("!")[0] for line in self.lines if "! " in line)
         self.home = next(line.split()[3] for line in self.lines if line.startswith(f"process {self.actor} of"))
+        self.mates = {line.split()[1] for line in self.lines if re.fullmatch(rf"process \w+ of {self.home}", line)}
         container = next(line for line in self.lines if line.startswith(f"container {self.home} "))
         self.mode = _words(container.split(" ", 2)[2])["mode"]
         self.names = _words(container.split(" ", 2)[2])["gpus"].split(",")
         self.uuids = machine.uuids()
         self.peer: Peer | None = None
         self.connection: Connection | None = None
+        self.has_begun = False
         self.turn = ""
         self.in_flight = 0
         self.settings: dict[str, str] = {}
@@ -85,6 +87,8 @@ class Stage:
             self.hear(rest, number)
         elif first == self.actor and rest == ["gone"]:
             self.program.kill()
+        elif first.removesuffix("<") in self.mates and rest[0] == "grant":
+            self.open_gate({key: self.real(value) for key, value in _words(" ".join(rest)).items()})
 
     # the words of a dialogue
 
@@ -103,8 +107,9 @@ class Stage:
         assert self.peer
         if rest[0] != self.actor:
             return
-        if not self.turn:
+        if not self.has_begun:
             self.tell(self.program, "hello")
+            self.has_begun = True
         self.connection = self.peer.accept()
 
     def gate(self, rest: list[str]) -> None:
@@ -142,10 +147,15 @@ class Stage:
             )
             return
         if line.verb == "grant":
-            self.turn = words["turn"]
-            for gpu in words["gpus"].split(","):
-                self.peer.gate.set(self.peer.gpus.index(gpu), int(self.turn.split(".")[1]))
+            self.open_gate(words)
         self.connection.say(line.verb, **words)
+
+    def open_gate(self, words: dict[str, str]) -> None:
+        """It is the container's: open for all its processes when one of them is granted a turn."""
+        assert self.peer
+        self.turn = words["turn"]
+        for gpu in words["gpus"].split(","):
+            self.peer.gate.set(self.peer.gpus.index(gpu), int(self.turn.split(".")[1]))
 
     def hear(self, rest: list[str], number: int) -> None:
         line = decode(" ".join(rest).encode())

@@ -12,9 +12,9 @@ from contract.grammar import Mode
 from contract.line import Line, decode, encode
 from schedulerd import messages, wire
 from schedulerd.desk import Desk
-from schedulerd.model import Admit, Container, Hangup, Order, Rules, SetGate, Tell
+from schedulerd.model import Accounted, Admit, Container, Hangup, Order, Rules, SetGate, Tell
 from schedulerd.policies import POLICIES
-from schedulerd.turns import Turns
+from schedulerd.turns import Turns, nobody_before
 
 DIALOGUES = sorted((Path(__file__).parents[1] / "wire").glob("*.txt"))
 
@@ -34,7 +34,8 @@ class Stage:
     owner: dict[int, str] = field(default_factory=dict)
     inbox: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
     gates: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    daemons: int = 0
+    footprint: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    """Of each GPU: who has it, with which processes; what the next daemon finds."""
 
     def find(self, client: int, _hello: messages.Hello) -> Container:
         return self.containers[self.owner[client]]
@@ -56,10 +57,14 @@ class Stage:
             keep=int(words.get("idle_ms", "5")) / 1000,
             side_by_side=words.get("side_by_side", "when-it-fits") != "never",
         )
-        shut = (self.now + rules.announce + rules.grace, {"somebody": 1})
-        turns = Turns(rules, epoch=words["epoch"], **({"left_behind": lambda _: shut} if self.daemons else {}))
+        until = self.now + rules.announce + rules.grace
+        before = {gpu: dict(holders) for gpu, holders in self.footprint.items() if holders}
+        turns = Turns(
+            rules,
+            epoch=words["epoch"],
+            left_behind=lambda gpu: (until, before[gpu]) if gpu in before else nobody_before(gpu),
+        )
         self.desk = Desk(turns, self)
-        self.daemons += 1
 
     def do_container(self, rest: list[str]) -> None:
         words = decode(" ".join(["container", *rest[1:]]).encode()).words
@@ -126,6 +131,11 @@ class Stage:
             self.inbox[names[order.client]].append(decode(wire.write(order.welcome)))
         elif isinstance(order, SetGate):
             self.gates[order.container, order.gpu] = order.word
+            self.footprint[order.gpu][order.container] = order.pids
+            if not order.word:
+                del self.footprint[order.gpu][order.container]
+        elif isinstance(order, Accounted):
+            del self.footprint[order.gpu][order.container]
         elif isinstance(order, Hangup):
             self.running.gone(order.client, self.now)
 

@@ -4,9 +4,10 @@ A `Floor` carries out the orders as the shell would, and checks after each event
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.messages import Done, Grant, Reserved, Revoked, Wanted, Yield
+from schedulerd.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
 from schedulerd.model import Container, Notice, Order, Rules, SetGate, Stage, Tell
 from schedulerd.turns import Turns
 
@@ -22,6 +23,8 @@ class Seat:
     container: str
     turns: dict[str, Grant] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+    """The turns for which it has said `done`, and was not granted again since."""
 
 
 class Floor:
@@ -44,11 +47,13 @@ class Floor:
 
     # ------------------------------------------------------------------ events
 
-    def join(self, container: Container) -> int:
+    def join(self, container: Container, *, held: Sequence[Held] = (), alone: bool = True) -> int:
         self._next_process += 1
         process = self._next_process
         self.turns.join(process, container)
         self.seats[process] = Seat(container.key)
+        self.turns.announce(process, held, self.now, alone=alone)
+        self.turns.came_back(process, self.now)
         self.carry_out()
         return process
 
@@ -65,6 +70,7 @@ class Floor:
         seat = self.seats[process]
         seat.turns.pop(turn, None)
         seat.asked.discard(turn)
+        seat.answered.add(turn)
         self.turns.done(process, Done(turn, reason=reason), self.now)
         self.carry_out()
 
@@ -106,9 +112,9 @@ class Floor:
         seat = self.seats[process]
         if isinstance(message, Grant):
             seat.turns[message.turn] = message
+            seat.answered.discard(message.turn)
         elif isinstance(message, Yield):
-            if message.turn in seat.turns:
-                seat.asked.add(message.turn)
+            seat.asked.add(message.turn)
         elif isinstance(message, Revoked):
             seat.turns.pop(message.turn, None)
             seat.asked.discard(message.turn)
@@ -133,6 +139,7 @@ class Floor:
             self._check_gpu(gpu)
         for tenant in self.turns.tenants.values():
             self._check_gang(tenant)
+            self._check_riders(tenant)
             self._check_no_idle_waiting(tenant)
 
     def _check_gpu(self, gpu) -> None:
@@ -153,6 +160,13 @@ class Floor:
         words = {self.gates.get((tenant.facts.key, uuid), 0) for uuid in tenant.facts.gpus}
         if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
             raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
+
+    def _check_riders(self, tenant) -> None:
+        """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
+        for turn in tenant.turns.values():
+            for process in tenant.processes:
+                if process not in turn.riders and turn.name not in self.seats[process].answered:
+                    raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
 
     def _check_no_idle_waiting(self, tenant) -> None:
         for wish in tenant.wishes.values():

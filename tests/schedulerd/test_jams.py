@@ -4,6 +4,7 @@ import pytest
 
 from contract.grammar import Mode
 from schedulerd.model import Rules
+from schedulerd.policies import POLICIES
 from tests.schedulerd.simulation import worker
 from tests.schedulerd.stage import Floor
 
@@ -30,6 +31,21 @@ def test_a_ring_of_waiting_containers_is_found_within_two_seconds(size, quantum)
 
     assert [notice.kind for notice in floor.notices] == ["jam"]
     assert len(floor.notices[0].containers) == size
+
+
+@pytest.mark.parametrize("policy", ["fair", "fcfs"])
+def test_a_ring_is_found_though_all_wished_before_any_was_granted(policy):
+    floor = Floor(Rules(policy=POLICIES[policy]), gpus=2)
+    before = floor.join(worker("gang", 1, 2).container)
+    floor.want(before, "GPU-1", "GPU-2")
+    p, q = (floor.join(worker(key, 1, 2, mode=PER_DEVICE).container) for key in "pq")
+    for process, gpu in ((p, "GPU-1"), (q, "GPU-2"), (p, "GPU-2"), (q, "GPU-1")):
+        floor.want(process, gpu)
+    (turn,) = floor.seats[before].turns
+    floor.done(before, turn, "idle")
+    floor.pass_time(2.0)
+
+    assert [notice.kind for notice in floor.notices] == ["jam"]
 
 
 def test_the_jammed_get_all_their_gpus_at_once_one_after_the_other():

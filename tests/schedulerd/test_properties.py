@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 from contract.grammar import Mode
 from schedulerd import steering
 from schedulerd.errors import NoMemory
-from schedulerd.messages import Reserve, Using
+from schedulerd.messages import Held, Reserve, Using
 from schedulerd.model import MIB, Container, Rules
 from schedulerd.policies import POLICIES
 from tests.schedulerd.stage import Broken, Floor
@@ -71,6 +71,14 @@ class Scheduler(RuleBasedStateMachine):
         facts = self.facts.setdefault(container.key, container)
         if len(self.floor.seats) < 16:
             self.floor.join(facts)
+
+    @rule(container=containers, data=st.data(), alone=st.booleans())
+    def come_back(self, container, data, alone):
+        """With turns of a daemon before, whether there was one or not."""
+        facts = self.facts.setdefault(container.key, container)
+        gpus = st.builds(Held, st.sampled_from(["0000000f.1", "0000000f.2"]), st.sampled_from(facts.gpus))
+        if len(self.floor.seats) < 16:
+            self.floor.join(facts, held=data.draw(st.lists(gpus, max_size=5)), alone=alone)
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())

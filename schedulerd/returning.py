@@ -1,0 +1,77 @@
+"""Processes that come while turns go on: those of a daemon that went away, and those that are new.
+
+The rule it owns: a process rides what its container has from its first moment, since it sees the gates open.  What it
+says that it still holds is believed where that can be true; a GPU is nobody else's before all that held it are back.
+May import the model and the pure parts of this room only.
+"""
+
+from collections.abc import Callable, Sequence
+
+from schedulerd.grants import Grants
+from schedulerd.model import SOMEBODY, UNKNOWN, Gpu, Group, Tenant, Wish, grouped
+from schedulerd.policies import Seconds
+
+
+class Returning:
+    """What a newcomer finds, and what it brings."""
+
+    def __init__(self, grants: Grants, wish: Callable[[Tenant, Group, Seconds], Wish]) -> None:
+        self.grants = grants
+        self._wish = wish
+
+    def ride_along(self, process: int, tenant: Tenant) -> None:
+        """A newcomer may use what its container has without a word: the turns are to wait for it too."""
+        for turn in dict.fromkeys(tenant.turns.values()):
+            if process not in turn.riders:
+                self.grants.let_ride(turn, process)
+
+    def goes_on(self, tenant: Tenant, gpus: Sequence[Gpu], now: Seconds, *, alone: bool) -> bool:
+        """Whether a container has the GPUs that one of its processes says it holds: from now on, where that can be."""
+        further = tuple(gpu for gpu in gpus if gpu.uuid not in tenant.turns)
+        if not _may_be_true(tenant, further, now, alone=alone):
+            return False
+        if further:
+            self._go_on(tenant, further, now, alone=alone)
+        return True
+
+    def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
+        for wish in dict.fromkeys(tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes):
+            if set(wish.gpus) <= set(gpus):
+                self.grants.drop(wish)  # of another process, which came first: it has them now
+        turn = self.grants.begin(tenant, gpus, now, wish=self._wish(tenant, grouped(gpus), now))
+        turn.beside = not alone
+        self.grants.tell_granted(turn, tuple(tenant.processes))
+        self.grants.settle(gpus, now)
+
+    def is_back(self, tenant: Tenant, pid: int, now: Seconds) -> None:
+        """A process of a container is here: on what it does not hold, it need not be waited for."""
+        key = tenant.facts.key
+        for uuid in tenant.facts.gpus:
+            gpu = self.grants.gpus[uuid]
+            missing = gpu.missing.get(key)
+            if missing is None:
+                continue
+            if pid in missing or UNKNOWN in missing:
+                missing.remove(pid if pid in missing else UNKNOWN)
+            if not missing:
+                self.grants.account_for(gpu, key)
+                self.grants.settle((gpu,), now)
+
+
+def _may_be_true(tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> bool:
+    """Whether a container may have had these GPUs until now; a gang had all of them or none."""
+    if tenant.gang and 0 < len(gpus) < len(tenant.facts.gpus):
+        return False
+    key = tenant.facts.key
+    return all(_was_there(gpu, key, now) and _has_room(gpu, alone=alone) for gpu in gpus)
+
+
+def _was_there(gpu: Gpu, key: str, now: Seconds) -> bool:
+    """On a GPU that others may be on still, only those go on that were there; once it is open, whoever comes first."""
+    return now >= gpu.closed_until or key in gpu.missing or SOMEBODY in gpu.missing
+
+
+def _has_room(gpu: Gpu, *, alone: bool) -> bool:
+    if gpu.paused is not None:
+        return False
+    return not gpu.holders if alone else all(turn.beside for turn in gpu.holders)
