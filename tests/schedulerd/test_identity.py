@@ -74,7 +74,7 @@ class Cluster:
         self.link = ControlClient(daemon.control)
         self.link.send(Line("observe"))
         self.asked: list[dict[str, str]] = []
-        self.after, self.facts = after, facts
+        self.after, self.facts = after, {"uid": "u", **facts}
         threading.Thread(target=self._answer, daemon=True).start()
 
     def _answer(self):
@@ -124,7 +124,7 @@ def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(d
     """XPUShare: 9.8 s for a hand-off on another GPU."""
     Cluster(daemon, after=60)
     known = daemon.allocate("known", "GPU-2")
-    (daemon.allocations / "known" / "pod.json").write_text('{"of": "known.1000"}')
+    (daemon.allocations / "known" / "pod.json").write_text('{"of": "known.1000", "uid": "u"}')
     a, _ = client_of(known, gpus="GPU-2")
     began = time.monotonic()
     slow = threading.Thread(target=client_of, args=(daemon.allocate("k1", "GPU-1"),))
