@@ -232,6 +232,14 @@ def test_who_connects_and_says_nothing_is_no_error(daemon):
         assert "refusals" not in next(iter(asking.ask("status"))).words
 
 
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_passed_over(daemon):
+    Cluster(daemon)
+    (daemon.allocations / ("x" * 200)).mkdir(parents=True)
+
+    assert client_of(daemon.allocate("k1", "GPU-1"))[1].verb == "welcome"
+    assert "cannot listen on" in daemon.log()
+
+
 def test_sigterm_takes_the_sockets_out_of_the_folders(daemon):
     socket = daemon.allocate("k1", "GPU-1")
     assert daemon.end() == 0
