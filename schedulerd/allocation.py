@@ -52,7 +52,9 @@ def read_pod(folder: Path, allocation: Allocation) -> PodFacts | None:
     """What the cluster said of this very allocation earlier."""
     try:
         found = json.loads((folder / POD_FILE).read_text())
-        if found.pop("of") != allocation.container:
+        if (
+            found.pop("of") != allocation.container or not found["uid"]
+        ):  # an older daemon kept the cluster's silence too
             return None
         return _pod_from(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -11,6 +11,7 @@ import os
 import platform
 import struct
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 from contract import shared_memory as layout
@@ -30,10 +31,16 @@ class SharedMemory:
     __slots__ = ("_gate_map", "_gpus", "_ledger_map", "_slots_used", "_words", "gate", "ledger")
 
     def __init__(self, container: str, gpus: tuple[str, ...]) -> None:
+        """Raises OSError where no descriptor or memory is left; nothing stays open then."""
+        with ExitStack() as undoing:
+            self._make(container, gpus, undoing)
+            undoing.pop_all()
+
+    def _make(self, container: str, gpus: tuple[str, ...], undoing: ExitStack) -> None:
         places = {uuid: layout.gate_word(index) for index, uuid in enumerate(gpus)}
         self._gpus = len(gpus)
         self._slots_used = 0
-        self.gate = _create(f"nvshare-gate:{container}", layout.gate_size(len(gpus)))
+        self.gate = _create(f"nvshare-gate:{container}", layout.gate_size(len(gpus)), undoing)
         self._gate_map = mmap.mmap(self.gate, layout.gate_size(len(gpus)))
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
         words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in places.items()}
@@ -41,7 +48,7 @@ class SharedMemory:
         """Of each GPU, and what wakes who sleeps on it."""
         # The one writable map exists by now; every later one is refused.
         _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
-        self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)))
+        self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)), undoing)
         self._ledger_map = mmap.mmap(self.ledger, layout.ledger_size(len(gpus)))
         struct.pack_into("=8sII", self._ledger_map, 0, layout.LEDGER_MAGIC, len(gpus), layout.LEDGER_SLOTS)
         _seal(self.ledger, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -79,8 +86,9 @@ def _waker(word: ctypes.c_uint32) -> Callable[[], int]:
     return partial(_syscall, _FUTEX, ctypes.c_void_p(ctypes.addressof(word)), _FUTEX_WAKE, _EVERYBODY)
 
 
-def _create(name: str, size: int) -> int:
+def _create(name: str, size: int, undoing: ExitStack) -> int:
     descriptor = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    undoing.callback(os.close, descriptor)
     os.ftruncate(descriptor, size)
     return descriptor
 

@@ -25,6 +25,7 @@ from schedulerd.messages import Hello
 from schedulerd.model import Container
 from schedulerd.node import Node, PodFacts
 from schedulerd.policies import FOREVER, Seconds
+from schedulerd.questions import Questions
 from schedulerd.server import Server, bind
 
 log = logging.getLogger(__name__)
@@ -59,10 +60,17 @@ class Folders:
         self.folder = folder
         self.server = server
         self.node = node
-        self.ask = ask
+        self.pod_of: Callable[[int], str | None] = pod_uid_of
         self._listening: dict[str, Listening] = {}
         self._waiting: list[Waiting] = []
         self._known: dict[str, Allocation] = {}
+        self._current: dict[str, Allocation] = {}
+        """By folder: what was last read there."""
+        self._doubted: dict[str, set[int]] = {}
+        """Clients that were refused by what was known, while the cluster did not confirm it."""
+        self._foreign: dict[str, set[str]] = {}
+        """Pods whose processes the cluster has confirmed to be none of the container's."""
+        self.questions = Questions(ask, self._is_wanted)
         self._look_at: Seconds = 0.0
         self._watch: int | None = None
 
@@ -81,6 +89,7 @@ class Folders:
         loop.watch(self._watch, self._changed)
         loop.add_alarm(lambda: self._look_at, self._look)
         loop.add_alarm(self._next_deadline, self._give_up)
+        loop.add_alarm(lambda: self.questions.next_alarm, self.questions.put_due)
         self._look(loop.clock())
 
     def _changed(self, _mask: int) -> None:
@@ -121,58 +130,100 @@ class Folders:
     def find(self, client: int, _hello: Hello) -> Container | None:
         """The container behind a connection, or None while the cluster is asked."""
         connection = self.server.connections[client]
-        folder = self.folder / connection.folder
-        allocation = read_allocation(folder)
-        self._known[allocation.container] = allocation
-        facts = self.node.pods.get(allocation.container) or read_pod(folder, allocation)
+        allocation = read_allocation(self.folder / connection.folder)
+        self._known[allocation.container] = self._current[connection.folder] = allocation
+        facts = self._last_said(allocation)
         if facts is None:
             return None
-        self.node.pods[allocation.container] = facts
-        self._check_peer(connection, facts)
-        return describe(allocation, facts)
+        if not facts.uid:
+            self.questions.put(allocation, self._pod_behind(connection), self.server.loop.clock())
+        foreign = self._foreign_pod(connection, facts)
+        if foreign is None:
+            return describe(allocation, facts)
+        if foreign in self._foreign.get(allocation.container, ()):
+            raise self._not_yours(facts, foreign)
+        return None  # what is known may be of an older pod of that name: asked once more
 
-    def _check_peer(self, connection: Connection, facts: PodFacts) -> None:
-        """The second check: where the kernel shows us the process, its cgroup must be of that pod."""
-        uid = pod_uid_of(connection.peer()[0])
-        if facts.uid and uid is not None and uid != facts.uid:
-            self.node.foreign += 1
-            raise NotYours(f"this socket was given to a container of pod {facts.uid}, not of {uid}")
+    def _last_said(self, allocation: Allocation) -> PodFacts | None:
+        """What the cluster has said so far; without a uid it is not its last word."""
+        facts = self.node.pods.get(allocation.container)
+        if facts is None or not facts.uid:
+            facts = read_pod(self.folder / allocation.key, allocation) or facts
+        if facts is not None:
+            self.node.pods[allocation.container] = facts
+        return facts
+
+    def _pod_behind(self, connection: Connection) -> str | None:
+        return self.pod_of(connection.peer()[0])
+
+    def _foreign_pod(self, connection: Connection, facts: PodFacts) -> str | None:
+        """The second check: the pod that the process runs in, where the kernel shows us that it is not the socket's."""
+        uid = self._pod_behind(connection) if facts.uid else None
+        return None if uid == facts.uid else uid
+
+    def _not_yours(self, facts: PodFacts, foreign: str) -> NotYours:
+        self.node.foreign += 1
+        return NotYours(f"this socket was given to a container of pod {facts.uid}, not of {foreign}")
 
     def ask_cluster(self, connection: Connection, _hello: Hello) -> None:
-        """The welcome waits: ask the observer, once an allocation."""
-        allocation = read_allocation(self.folder / connection.folder)
-        asked = any(one.allocation.container == allocation.container for one in self._waiting)
-        until = self.server.loop.clock() + IDENTITY_SECONDS
-        self._waiting.append(Waiting(connection.client, allocation, until))
-        if not asked:
-            self._ask(allocation)
-
-    def _ask(self, allocation: Allocation) -> None:
-        self.ask(Line("who", {"key": allocation.container, "devices": ",".join(allocation.device_ids)}))
+        """The welcome waits: ask the observer."""
+        allocation = self._current[connection.folder]  # as `find` has just read it: the folder may be gone by now
+        now = self.server.loop.clock()
+        self._waiting.append(Waiting(connection.client, allocation, now + IDENTITY_SECONDS))
+        self.questions.put(allocation, self._pod_behind(connection), now)
 
     def observer_came(self) -> None:
         """Ask it whatever nobody has answered yet."""
-        tenants = self.server.desk.turns.tenants
-        unknown = [key for key in (*tenants, *(one.allocation.container for one in self._waiting))]
-        for key in dict.fromkeys(unknown):
-            if key in self._known and key not in self.node.pods:
-                self._ask(self._known[key])
+        self.questions.put_all(self.server.loop.clock())
+
+    def _is_wanted(self, key: str) -> bool:
+        return (
+            key in self.server.desk.turns.tenants
+            or any(one.allocation.container == key for one in self._waiting)
+            or any(client in self.server.connections for client in self._doubted.get(key, ()))
+        )
 
     def answered(self, key: str, facts: PodFacts) -> None:
-        """The cluster has said who an allocation belongs to."""
+        """The cluster has said who an allocation belongs to, or (without a uid) that it cannot say yet."""
         allocation = self._known.get(key)
         if allocation is None:
             return
+        if facts.uid:
+            self._learn(allocation, facts)
+        elif facts.pod or key not in self.node.pods:
+            self._learn_a_part(key, facts)
+        for one in [waiting for waiting in self._waiting if waiting.allocation.container == key]:
+            self._waiting.remove(one)
+            self._admit(one)
+
+    def _learn(self, allocation: Allocation, facts: PodFacts) -> None:
+        """What holds from now on, for this daemon and the next."""
+        key = allocation.container
+        before = self.node.pods.get(key)
         self.node.pods[key] = facts
+        self.questions.close(key)
+        if before != facts:
+            self._keep(allocation, facts)
+            self._update_those_welcomed(describe(allocation, facts))
+        for client in (*self._doubted.pop(key, ()), *self._foreigners(key, facts)):
+            self.server.hang_up(client)  # it comes again, and is judged by what is known now
+
+    def _foreigners(self, key: str, facts: PodFacts) -> list[int]:
+        """Clients that were let in while nothing was known, and should not have been."""
+        tenant = self.server.desk.turns.tenants.get(key)
+        inside = [self.server.connections.get(client) for client in (tenant.processes if tenant else ())]
+        return [one.client for one in inside if one is not None and self._foreign_pod(one, facts) is not None]
+
+    def _learn_a_part(self, key: str, facts: PodFacts) -> None:
+        """For who reads the status; it is neither kept nor the last word."""
+        if not self.node.pods.get(key, facts).uid:
+            self.node.pods[key] = facts
+
+    def _keep(self, allocation: Allocation, facts: PodFacts) -> None:
         try:
             write_pod(self.folder / allocation.key, allocation, facts)
         except OSError as error:
-            log.warning("cannot keep what the cluster said of %s: %s", key, error)
-        container = describe(allocation, facts)
-        self._update_those_welcomed(container)
-        for one in [waiting for waiting in self._waiting if waiting.allocation.container == key]:
-            self._waiting.remove(one)
-            self._admit(one, facts)
+            log.warning("cannot keep what the cluster said of %s: %s", allocation.container, error)
 
     def _update_those_welcomed(self, container: Container) -> None:
         """A late answer: what the hook was told of caps may be wrong, so it is told anew."""
@@ -185,17 +236,23 @@ class Folders:
             for client in tuple(tenant.processes):
                 self.server.hang_up(client)
 
-    def _admit(self, waiting: Waiting, facts: PodFacts) -> None:
+    def _admit(self, waiting: Waiting) -> None:
+        """By what is known now, were it nothing."""
         connection = self.server.connections.get(waiting.client)
         if connection is None:
             return
-        now = self.server.loop.clock()
-        try:
-            self._check_peer(connection, facts)
-        except NotYours as error:
-            self.server.desk.turned_away(waiting.client, error)
-        else:
-            self.server.desk.identified(waiting.client, describe(waiting.allocation, facts), now)
+        key = waiting.allocation.container
+        facts = self.node.pods.setdefault(key, PodFacts())
+        foreign = self._foreign_pod(connection, facts)
+        if foreign is None:
+            container = describe(waiting.allocation, facts)
+            self.server.desk.identified(waiting.client, container, self.server.loop.clock())
+            return
+        if self.questions.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
+            self._doubted.setdefault(key, set()).add(waiting.client)
+        else:  # it has just said so: from now on refused at once
+            self._foreign.setdefault(key, set()).add(foreign)
+        self.server.desk.turned_away(waiting.client, self._not_yours(facts, foreign))
 
     def _next_deadline(self) -> Seconds:
         return self._waiting[0].until if self._waiting else FOREVER
@@ -204,7 +261,7 @@ class Folders:
         while self._next_deadline() <= now:
             one = self._waiting.pop(0)
             log.warning("the cluster says nothing of %s: it goes on with the defaults", one.allocation.container)
-            self._admit(one, PodFacts())
+            self._admit(one)
 
 
 def pod_uid_of(pid: int) -> str | None:

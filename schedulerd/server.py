@@ -19,7 +19,7 @@ from schedulerd.desk import Desk
 from schedulerd.errors import Unusable
 from schedulerd.gates import SharedMemory
 from schedulerd.lives import Lives
-from schedulerd.loop import Loop
+from schedulerd.loop import Loop, Seconds
 from schedulerd.messages import Hello
 from schedulerd.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _ACCEPT_AT_ONCE = 64
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _BACKLOG = 4096
+_SELDOM: Seconds = 1.0
 
 
 class Server:
@@ -45,8 +46,9 @@ class Server:
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
         self._listeners: dict[int, socket.socket] = {}
         self._lives = Lives(loop, self._died)
-        self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._spare: int | None = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._last_client = 0
+        self._silent_until: Seconds = 0.0
         self._carry: dict[type, Callable[..., None]] = {
             Tell: self._tell,
             SetGate: self._set_gate,
@@ -90,12 +92,14 @@ class Server:
 
     def _turn_away(self, listener: socket.socket) -> None:
         """No descriptor is left: without this the waiting client would keep the loop spinning."""
-        os.close(self._spare)
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
         try:
             listener.accept()[0].close()
+            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             log.warning("cannot turn a client away: %s", error)
-        self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
     def _connected(self, accepted: socket.socket, folder: str) -> None:
         self._last_client += 1
@@ -183,14 +187,24 @@ class Server:
             return
         welcome = order.welcome
         memory = self.memories.get(welcome.container)
-        if memory is None:
-            memory = self.memories[welcome.container] = SharedMemory(welcome.container, welcome.gpus)
-        memory.own_slot(welcome.slot, order.client)
         try:
+            if memory is None:
+                memory = self.memories[welcome.container] = SharedMemory(welcome.container, welcome.gpus)
+            memory.own_slot(welcome.slot, order.client)
             connection.send_with(wire.write(welcome), (memory.gate, memory.ledger))
+        except OSError as error:
+            self._say_seldom(f"client {order.client} is hung up on: there is nothing left for its gate: {error}")
+            self._lost(connection)
         except Broken as error:
             log.info("client %d is gone before its welcome: %s", order.client, error)
             self._lost(connection)
+
+    def _say_seldom(self, sentence: str) -> None:
+        """Once a second: it comes again twenty times a second, and so do the others."""
+        now = self.loop.clock()
+        if now >= self._silent_until:
+            self._silent_until = now + _SELDOM
+            log.warning("%s", sentence)
 
     def _hang_up(self, order: Hangup) -> None:
         self.hang_up(order.client)
@@ -214,9 +228,10 @@ def bind(path: Path, mode: int) -> socket.socket:
     """A listening unix socket at a path; one that a daemon left behind is replaced, one that answers is not."""
     if _answers(path):
         raise Unusable(f"another daemon answers on {path}. Stop it, or choose another path.")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     coming = path.with_name(f".{path.name}")
+    listener: socket.socket | None = None
     try:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         # It appears under its name only when it answers: whoever waits for it may connect at once.
         coming.unlink(missing_ok=True)
         listener.bind(str(coming))
@@ -224,12 +239,16 @@ def bind(path: Path, mode: int) -> socket.socket:
         listener.listen(_BACKLOG)
         coming.replace(path)
     except OSError as error:
-        listener.close()
+        if listener is not None:
+            listener.close()
         raise Unusable(f"cannot listen on {path}: {error}. Make its folder, or choose another path.") from None
     return listener
 
 
 def _answers(path: Path) -> bool:
     """A folder that may not be looked into answers nothing: listening in it then fails with its own sentence."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        return probe.connect_ex(str(path)) == 0
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            return probe.connect_ex(str(path)) == 0
+    except OSError:  # a path too long for a socket, no descriptor left
+        return False

@@ -36,19 +36,28 @@ class Companion:
     def start(self) -> None:
         """Start it, and watch for its end."""
         self._start_at = _NEVER
-        environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
-        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
         self._started = self._loop.clock()
-        descriptor = os.pidfd_open(self._process.pid)
-        self._loop.watch(descriptor, lambda _mask: self._ended(descriptor))
+        environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
+        try:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
+            descriptor = os.pidfd_open(self._process.pid)
+        except OSError as error:
+            self._kill()  # one whose end we would not hear of
+            self._pause_first(f"the observer cannot be started: {error}")
+        else:
+            self._loop.watch(descriptor, lambda _mask: self._ended(descriptor))
 
     def _ended(self, descriptor: int) -> None:
         self._loop.close(descriptor)
         assert self._process is not None
         code = self._process.wait()
+        self._process = None
+        self._pause_first(f"the observer has ended ({code})")
+
+    def _pause_first(self, why: str) -> None:
         now = self._loop.clock()
         self._pause = _FIRST_PAUSE if now - self._started > _STEADY else min(self._pause * 2, _LONGEST_PAUSE)
-        log.warning("the observer has ended (%d); it starts again in %.1f s; turns go on", code, self._pause)
+        log.warning("%s; it starts again in %.1f s; turns go on", why, self._pause)
         self._start_at = now + self._pause
 
     def end(self) -> None:
@@ -59,5 +68,10 @@ class Companion:
         try:
             self._process.wait(2)
         except subprocess.TimeoutExpired:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._process = None

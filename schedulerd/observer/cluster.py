@@ -21,7 +21,9 @@ from schedulerd.observer.whose import Owner, PodSummary, summarise
 
 log = logging.getLogger(__name__)
 
-_WATCH_SECONDS = 300
+_WATCH_SECONDS = 120
+_WATCH_SLACK = 10
+"""A watch that says nothing for so much longer than it should last has lost its server."""
 _TIMEOUT = 1.5
 _LONGEST_PAUSE = 30.0
 _SAME_EVENT_SECONDS = 60.0
@@ -36,17 +38,33 @@ class Cluster:
         self._pods: dict[tuple[str, str], PodSummary] = {}
         self._said: dict[tuple[str, str], float] = {}
         self._version = ""
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._stream: Any = None
+        """The watch that is under way."""
         self._api = client.ApiClient(_configuration())
         self._core: Any = client.CoreV1Api(self._api)  # its types are those of models that we do not read
 
     def start(self) -> None:
         """Follow the pods from now on."""
-        threading.Thread(target=self._follow_for_ever, name="pods", daemon=True).start()
+        self._thread = threading.Thread(target=self._follow_for_ever, name="pods", daemon=True)
+        self._thread.start()
 
-    def pod(self, owner: Owner) -> PodSummary | None:
-        """A pod that the watch has seen, or that the API tells of now."""
+    def stop(self) -> None:
+        """Follow them no more; returns when nothing is under way."""
+        self._stopping.set()
+        stream = self._stream
+        if stream is not None:
+            with contextlib.suppress(Exception):  # it has ended meanwhile
+                stream.shutdown()
+        if self._thread is not None:
+            self._thread.join(_TIMEOUT)
+
+    def pod(self, owner: Owner, uid: str = "") -> PodSummary | None:
+        """A pod that the watch has seen, or that the API tells of now; the uid, where it is known, rules out an older
+        one of that name."""
         found = self._pods.get((owner.namespace, owner.pod))
-        if found is not None:
+        if found is not None and (found.uid == uid if uid else self.watching):
             return found
         try:
             answer = self._core.read_namespaced_pod(
@@ -61,17 +79,20 @@ class Cluster:
 
     def _follow_for_ever(self) -> None:
         pause = 1.0
-        while True:
+        while not self._stopping.is_set():
             try:
                 self._list()
                 self.watching, pause = True, 1.0
-                while True:
+                while not self._stopping.is_set():
                     self._follow()
             except Exception as error:  # noqa: BLE001  a watch breaks in many ways; all are cured by beginning anew
                 self.watching = False
+                if self._stopping.is_set():
+                    break
                 log.warning("the watch on this node's pods broke: %s; again in %.0f s", error, pause)
-                time.sleep(pause * (0.5 + random.random()))
+                self._stopping.wait(pause * (0.5 + random.random()))
                 pause = min(pause * 2, _LONGEST_PAUSE)
+        self.watching = False
 
     def _list(self) -> None:
         answer = self._ask(limit=None)
@@ -97,9 +118,10 @@ class Cluster:
             resource_version=self._version,
             timeout_seconds=_WATCH_SECONDS,
             allow_watch_bookmarks=True,
-            _request_timeout=(5, _WATCH_SECONDS + 30),
+            _request_timeout=(5, _WATCH_SECONDS + _WATCH_SLACK),
         )
         rest = b""
+        self._stream = answer
         with contextlib.closing(answer):
             for chunk in answer.stream(65536):
                 *lines, rest = (rest + chunk).split(b"\n")

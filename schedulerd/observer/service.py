@@ -79,10 +79,12 @@ class Observer:
     def stop(self) -> None:
         """Leave."""
         self._shutting.set()
+        if self.cluster is not None:
+            self.cluster.stop()
 
     def _heard(self, line: Line) -> None:
         if line.verb == "who":
-            self._lookups.submit(self._answer_who, line.words["key"], line.words["devices"])
+            self._lookups.submit(self._answer_who, line.words)
         elif line.verb == "notice":
             self._lookups.submit(self._tell_cluster, line.words)
         elif line.verb == "error":
@@ -100,19 +102,29 @@ class Observer:
 
     # ------------------------------------------------------------------ who and what happened
 
-    def _answer_who(self, key: str, devices: str) -> None:
+    def _answer_who(self, words: Mapping[str, str]) -> None:
+        key = words["key"]
         try:
-            self._say(as_line(key, self._who(key, frozenset(devices.split(",")))))
+            devices = frozenset(words["devices"].split(","))
+            self._say(as_line(key, self._who(key, devices, words.get("uid", ""))))
         except Exception:  # a thread pool would keep it to itself
             log.exception("cannot tell whose %s is", key)
 
-    def _who(self, key: str, devices: frozenset[str]) -> PodFacts:
-        self.kubelet.forget(devices)
-        owner = self.kubelet.owner(devices, give_up_at=time.monotonic() + _ANSWER_WITHIN)
+    def _who(self, key: str, devices: frozenset[str], uid: str) -> PodFacts:
+        """What is known; without a uid it is not all, and the turn process asks again."""
+        owner = self.owners.get(key) or self._ask_kubelet(devices)
         if owner is None:
             return PodFacts()
-        self.owners[key] = owner
-        return facts(owner, self.cluster.pod(owner) if self.cluster else None)
+        pod = self.cluster.pod(owner, uid) if self.cluster else None
+        if pod is None or uid in ("", pod.uid):
+            self.owners[key] = owner
+        else:
+            self.owners.pop(key, None)  # who asks is of another pod: the kubelet's word may have been an old one too
+        return facts(owner, pod)
+
+    def _ask_kubelet(self, devices: frozenset[str]) -> Owner | None:
+        self.kubelet.forget(devices)
+        return self.kubelet.owner(devices, give_up_at=time.monotonic() + _ANSWER_WITHIN)
 
     def _tell_cluster(self, words: Mapping[str, str]) -> None:
         reason, sentence = _SENTENCES[words["kind"]]

@@ -36,7 +36,9 @@ def joined(api_server, monkeypatch):
     one = module.Cluster(NODE)
     one.start()
     until(lambda: one.watching)
-    return one
+    yield one
+    one.stop()
+    assert not one._thread.is_alive()
 
 
 def test_own_pods_are_known_without_asking_and_others_are_not_kept(api_server, namespace, joined):
@@ -60,3 +62,19 @@ def test_an_event_reaches_the_pod_once_a_minute(api_server, namespace, joined):
 
     assert told == [True, False, False]
     assert [(one.reason, one.involved_object.uid != "") for one in events] == [("GpuTurnOverdue", True)]
+
+
+def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(api_server, namespace, joined):
+    core = kubernetes.client.CoreV1Api(api_server.client())
+    owner = Owner(namespace, "train-0", "main")
+    core.create_namespaced_pod(namespace, a_pod("train-0"))
+    old = until(lambda: joined._pods.get((namespace, "train-0"))).uid
+    joined.stop()
+    core.delete_namespaced_pod("train-0", namespace, grace_period_seconds=0)
+    new = core.create_namespaced_pod(namespace, a_pod("train-0")).metadata.uid
+
+    assert joined.pod(owner, old).uid == old
+    assert joined.pod(owner, new).uid == new
+    assert joined.pod(owner).uid == new
+    joined.watching = True  # a server that has gone without a word
+    assert joined.pod(owner, new).uid == new

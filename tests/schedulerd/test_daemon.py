@@ -4,6 +4,7 @@ import mmap
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -62,6 +63,29 @@ def test_a_process_is_followed_once_and_all_it_held_is_free_when_it_dies_before_
         a.until("grant")  # the batch in which the process died is over: what it closed is closed
 
     assert turns.num_fds() == before
+
+
+def test_without_descriptors_new_clients_are_hung_up_on_and_those_inside_go_on(daemon):
+    a = Client(daemon.socket, container="a")
+    turns = psutil.Process(daemon.process.pid)
+    before = turns.num_fds()
+    turns.rlimit(psutil.RLIMIT_NOFILE, (before + 12, before + 12))
+    crowd = []
+    for number in range(20):
+        with suppress(OSError):
+            crowd.append(Client(daemon.socket, container=f"c{number}", gpus="GPU-2"))
+    assert 0 < len(crowd) < 20
+    a.want()
+    a.hear("grant")
+    for one in crowd:
+        one.close()
+    a.done()
+    a.want()
+    a.hear("grant")
+
+    assert daemon.log().count("nothing left for its gate") == 1
+    assert Client(daemon.socket, container="b", gpus="GPU-2").gate is not None
+    assert daemon.process.poll() is None
 
 
 def test_the_gate_is_open_before_the_grant_is_heard(daemon):

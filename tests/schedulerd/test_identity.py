@@ -74,7 +74,7 @@ class Cluster:
         self.link = ControlClient(daemon.control)
         self.link.send(Line("observe"))
         self.asked: list[dict[str, str]] = []
-        self.after, self.facts = after, facts
+        self.after, self.facts = after, {"uid": "u", **facts}
         threading.Thread(target=self._answer, daemon=True).start()
 
     def _answer(self):
@@ -124,7 +124,7 @@ def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(d
     """XPUShare: 9.8 s for a hand-off on another GPU."""
     Cluster(daemon, after=60)
     known = daemon.allocate("known", "GPU-2")
-    (daemon.allocations / "known" / "pod.json").write_text('{"of": "known.1000"}')
+    (daemon.allocations / "known" / "pod.json").write_text('{"of": "known.1000", "uid": "u"}')
     a, _ = client_of(known, gpus="GPU-2")
     began = time.monotonic()
     slow = threading.Thread(target=client_of, args=(daemon.allocate("k1", "GPU-1"),))
@@ -230,6 +230,14 @@ def test_who_connects_and_says_nothing_is_no_error(daemon):
     Client(daemon.allocate("k1", "GPU-1"), container="x", hello=False).close()
     with ControlClient(daemon.control) as asking:
         assert "refusals" not in next(iter(asking.ask("status"))).words
+
+
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_passed_over(daemon):
+    Cluster(daemon)
+    (daemon.allocations / ("x" * 200)).mkdir(parents=True)
+
+    assert client_of(daemon.allocate("k1", "GPU-1"))[1].verb == "welcome"
+    assert "cannot listen on" in daemon.log()
 
 
 def test_sigterm_takes_the_sockets_out_of_the_folders(daemon):
