@@ -9,7 +9,7 @@
 #include "line.h"
 
 /* For the application's threads. */
-bool turns_ready(void);               /* waits for the first welcome; false: this process goes on unscheduled */
+bool turns_ready(void);               /* waits for the first welcome; false: the driver is not usable, and will say so */
 bool turns_ready_within(unsigned milliseconds);
 void turns_tell_use(int gpu);         /* what is allocated there has changed by a step */
 struct slot;

@@ -18,8 +18,14 @@
 
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
+/* Where the driver refuses even to say which context is current (not initialised, or in a forked child), no hello can be
+ * said: the call goes on, to be refused. */
 bool turns_ready(void) {
-    return turns_ready_within(UINT_MAX);
+    CUcontext ignored;
+    if (LIKELY(state.is_welcomed) || state.is_unscheduled)
+        return true;
+    bool is_usable = DRIVER_HAS(cuCtxGetCurrent) && driver.cuCtxGetCurrent(&ignored) == CUDA_SUCCESS;
+    return is_usable && turns_ready_within(UINT_MAX);
 }
 
 static void prepare(void) {

@@ -41,6 +41,17 @@ def test_a_child_forked_before_any_use_is_a_client_of_its_own(machine: Machine) 
     machine.run(compiled("forking"), "first").well()
 
 
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("how", ["before", "failed", "forked"])
+def test_a_call_that_the_driver_refuses_is_refused_and_not_waited_for(machine: Machine, how: str) -> None:
+    """Without a usable driver no hello can be said: there is no daemon to wait for."""
+    seen = {} if how != "failed" else {"CUDA_VISIBLE_DEVICES": ""}
+    bare = machine.run(compiled("too_early"), how, hooked=False, **seen).well()
+
+    assert bare.split()
+    assert machine.run(compiled("too_early"), how, **seen).well() == bare
+
+
 @pytest.mark.parametrize("how", ["return", "exit", "_exit", "thread"])
 def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, peer: Peer, how: str) -> None:
     program = machine.start(compiled("leaving"), how)
