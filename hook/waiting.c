@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "devices.h"
 #include "listener.h"
 #include "log.h"
@@ -44,6 +45,7 @@ static void prepare(void) {
 bool turns_ready_within(unsigned milliseconds) {
     if (LIKELY(state.is_welcomed) || state.is_unscheduled)
         return true;
+    NOT_CANCELLED;
     prepare();
     turns_lock();
     struct timespec limit;
@@ -73,6 +75,7 @@ static bool take_pass(int gpu, struct slot *slot) {
 bool turns_wait(int gpu, struct slot *slot) {
     if (LIKELY(gate_is_open(gpu)))
         return true;
+    NOT_CANCELLED;
     uint64_t began = now_ns();
     bool has_passed = false;
     turns_lock();
@@ -93,12 +96,14 @@ bool turns_wait(int gpu, struct slot *slot) {
 }
 
 void turns_flush(int gpu) {
+    NOT_CANCELLED;
     turns_lock();
     flush_all(gpu, 100);
     turns_unlock();
 }
 
 bool turns_reserve(int gpu, uint64_t bytes) {
+    NOT_CANCELLED;
     char text[32];
     bool is_granted = true;
     turns_lock();
@@ -120,6 +125,7 @@ bool turns_reserve(int gpu, uint64_t bytes) {
 }
 
 void turns_tell_use(int gpu) {
+    NOT_CANCELLED;
     turns_lock();
     tell_use(gpu);
     turns_unlock();

@@ -63,6 +63,21 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
     program.communicate()
 
 
+@pytest.mark.parametrize("how", ["waiting", "pending"])
+def test_a_cancelled_thread_takes_nothing_of_ours_with_it(machine: Machine, how: str) -> None:
+    program = machine.start(compiled("cancelling"), how)
+    assert program.stdout
+    if how == "waiting":
+        assert program.stdout.readline() == "cancelled\n"
+    peer = Peer(machine.sockets, machine.uuids())
+    _serve_first(peer)
+    out, said = program.communicate(timeout=10)
+    peer.stop()
+
+    assert program.returncode == 0, said
+    assert out.endswith("ended\n")
+
+
 @pytest.mark.usefixtures("daemon")
 def test_the_driver_may_be_loaded_and_let_go_again_and_again(machine: Machine) -> None:
     assert machine.run(compiled("reloading")).well() == "done\n"
