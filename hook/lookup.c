@@ -84,6 +84,8 @@ static void fill(struct library *library) {
     pthread_mutex_unlock(&filling);
 }
 
+void lookup_after_fork(void) { pthread_mutex_init(&filling, NULL); }
+
 bool driver_has(size_t place) {
     bool of_nvml = place >= offsetof(struct driver, nvmlDeviceGetMemoryInfo);
     struct library *library = of_nvml ? &nvml : &cuda;

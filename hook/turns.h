@@ -32,6 +32,6 @@ void turns_after_fork(void);
 struct turns_totals {
     uint64_t turns, neighbours, waited_ns, busy_ns;
 };
-struct turns_totals turns_totals(void);
+struct turns_totals turns_totals(void); /* at the end: never waits long for a lock, the thread itself may hold it */
 
 #endif

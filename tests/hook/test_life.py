@@ -79,6 +79,17 @@ def test_a_cancelled_thread_takes_nothing_of_ours_with_it(machine: Machine, how:
 
 
 @pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("log", ["quiet", "summary"])
+def test_a_signal_s_handler_may_end_the_process_wherever_it_interrupts_us(machine: Machine, log: str) -> None:
+    """The stand-in's calls are stretched: about every second signal comes while a lock of ours is held."""
+    for after in range(100, 220, 15):
+        ended = machine.run(compiled("quitting"), str(after), NVSHARE_LOG=log, SIMGPU_STRETCH_BEFORE="20ms")
+
+        ended.well()
+        assert ended.said.count("turns=") == (log == "summary")
+
+
+@pytest.mark.usefixtures("daemon")
 def test_the_driver_may_be_loaded_and_let_go_again_and_again(machine: Machine) -> None:
     assert machine.run(compiled("reloading")).well() == "done\n"
 
