@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cancel.h"
 #include "devices.h"
 #include "flight.h"
 #include "slots.h"
@@ -35,6 +36,7 @@ bool capture_covers(CUstream stream) {
 }
 
 void capture_begin(CUstream stream) {
+    NOT_CANCELLED;
     struct capture *capture = malloc(sizeof *capture);
     if (!capture)
         return;
@@ -59,6 +61,7 @@ static void remove_at(struct capture **at) {
 void capture_end(CUstream stream) {
     if (!captures_are_open())
         return;
+    NOT_CANCELLED;
     flight_lock();
     struct capture **at = &captures;
     while (*at && (*at)->origin != stream)

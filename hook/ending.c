@@ -2,6 +2,7 @@
  *
  * The rule: what is in flight is marked before its stream can be marked no more; what belonged to a context that is gone is
  * never touched again.  May call markers, events, streams, capture and memory. */
+#include "cancel.h"
 #include "capture.h"
 #include "devices.h"
 #include "events.h"
@@ -12,6 +13,7 @@
 #include "streams.h"
 
 void flight_end_stream(CUstream handle) {
+    NOT_CANCELLED;
     flight_lock();
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)

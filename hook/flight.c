@@ -17,6 +17,7 @@
 #include "capture.h"
 #include "devices.h"
 #include "events.h"
+#include "life.h"
 #include "listener.h"
 #include "slots.h"
 #include "streams.h"
@@ -166,6 +167,14 @@ uint64_t flight_take_busy(int gpu) {
     uint64_t busy = flights[gpu].busy_ns;
     flights[gpu].busy_ns = 0;
     flight_unlock();
+    return busy;
+}
+
+uint64_t flight_busy_at_the_end(int gpu) {
+    bool is_locked = lock_at_the_end(&lock);
+    uint64_t busy = flights[gpu].busy_ns;
+    if (is_locked)
+        flight_unlock();
     return busy;
 }
 

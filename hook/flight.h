@@ -18,6 +18,7 @@ bool flight_is_stuck(int gpu);
 uint64_t flight_activity(int gpu);
 /* Nanoseconds of work on the GPU that were seen to end since the last call. */
 uint64_t flight_take_busy(int gpu);
+uint64_t flight_busy_at_the_end(int gpu);
 uint64_t flight_overruns(void);
 
 void flight_set_bound(unsigned milliseconds, unsigned gpu_count);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "cancel.h"
 #include "capture.h"
 #include "flight.h"
 #include "log.h"
@@ -114,11 +115,13 @@ static struct slot *pass_alone(struct slot *slot, struct segment *segment, struc
 }
 
 void gate_mark_at_once(struct slot *slot) {
+    NOT_CANCELLED;
     if (slot->current->stream)
         flight_mark_at_once(slot->current);
 }
 
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key) {
+    NOT_CANCELLED;
     struct slot *slot = slot_of_this_thread();
     if (!slot || atomic_load_explicit(&slot->in, memory_order_relaxed))
         return NULL; /* within another call of ours: that one holds the gate */

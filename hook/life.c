@@ -3,13 +3,17 @@
  * The hook does nothing when it is loaded: a program without CUDA never notices it.  fork's hooks are registered by
  * glibc's own entry, weak, since musl has none and pthread_atfork would have to be linked in. */
 #define _GNU_SOURCE
+#include "life.h"
+
 #include <stddef.h>
+#include <unistd.h>
 
 #include "devices.h"
 #include "flight.h"
 #include "gate.h"
 #include "listener.h"
 #include "log.h"
+#include "lookup.h"
 #include "memory.h"
 #include "slots.h"
 #include "turns.h"
@@ -33,6 +37,7 @@ static void after_in_parent(void) {
 }
 
 static void after_in_child(void) {
+    lookup_after_fork();
     gate_after_fork();
     turns_after_fork();
     listener_after_fork();
@@ -47,9 +52,20 @@ __attribute__((constructor)) static void loaded(void) {
         __register_atfork(before_fork, after_in_parent, after_in_child, &__dso_handle);
 }
 
+bool lock_at_the_end(pthread_mutex_t *lock) {
+    for (int i = 0; i < 100; i++) {
+        if (!pthread_mutex_trylock(lock))
+            return true;
+        usleep(1000);
+    }
+    return false;
+}
+
 __attribute__((destructor)) static void unloaded(void) {
+    if (!log_wants_summary())
+        return;
     struct turns_totals totals = turns_totals();
-    if (!log_wants_summary() || !totals.turns)
+    if (!totals.turns)
         return;
     say("gpu_seconds=%.3f waited_seconds=%.3f turns=%llu neighbours=%llu peak_bytes=%llu overruns=%llu",
         (double)totals.busy_ns / 1e9, (double)totals.waited_ns / 1e9, (unsigned long long)totals.turns,

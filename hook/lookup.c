@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "driver.h"
 #include "entries.h"
 #include "log.h"
@@ -70,6 +71,7 @@ static void set_place(const struct entry *entry, void *function) {
 }
 
 static void fill(struct library *library) {
+    NOT_CANCELLED;
     pthread_mutex_lock(&filling);
     void *handle = atomic_load(&library->filled) ? NULL : open_library(library, 0);
     for (unsigned i = 0; handle && i < entry_count; i++) {
@@ -81,6 +83,8 @@ static void fill(struct library *library) {
         atomic_store(&library->filled, true);
     pthread_mutex_unlock(&filling);
 }
+
+void lookup_after_fork(void) { pthread_mutex_init(&filling, NULL); }
 
 bool driver_has(size_t place) {
     bool of_nvml = place >= offsetof(struct driver, nvmlDeviceGetMemoryInfo);

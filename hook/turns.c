@@ -14,6 +14,7 @@
 
 #include "devices.h"
 #include "flight.h"
+#include "life.h"
 #include "listener.h"
 #include "state.h"
 #include "together.h"
@@ -29,11 +30,12 @@ void turns_unlock(void) { pthread_mutex_unlock(&state.lock); }
 
 /* With what the turn still held has used so far. */
 struct turns_totals turns_totals(void) {
-    turns_lock();
+    bool is_locked = lock_at_the_end(&state.lock);
     struct turns_totals totals = state.totals;
-    turns_unlock();
+    if (is_locked)
+        turns_unlock();
     for (int gpu = 0; gpu < devices_count(); gpu++)
-        totals.busy_ns += flight_take_busy(gpu);
+        totals.busy_ns += flight_busy_at_the_end(gpu);
     return totals;
 }
 

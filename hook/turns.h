@@ -9,7 +9,7 @@
 #include "line.h"
 
 /* For the application's threads. */
-bool turns_ready(void);               /* waits for the first welcome; false: this process goes on unscheduled */
+bool turns_ready(void);               /* waits for the first welcome; false: the driver is not usable, and will say so */
 bool turns_ready_within(unsigned milliseconds);
 void turns_tell_use(int gpu);         /* what is allocated there has changed by a step */
 struct slot;
@@ -32,6 +32,6 @@ void turns_after_fork(void);
 struct turns_totals {
     uint64_t turns, neighbours, waited_ns, busy_ns;
 };
-struct turns_totals turns_totals(void);
+struct turns_totals turns_totals(void); /* at the end: never waits long for a lock, the thread itself may hold it */
 
 #endif

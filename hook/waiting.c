@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "devices.h"
 #include "listener.h"
 #include "log.h"
@@ -18,8 +19,14 @@
 
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
+/* Where the driver refuses even to say which context is current (not initialised, or in a forked child), no hello can be
+ * said: the call goes on, to be refused. */
 bool turns_ready(void) {
-    return turns_ready_within(UINT_MAX);
+    CUcontext ignored;
+    if (LIKELY(state.is_welcomed) || state.is_unscheduled)
+        return true;
+    bool is_usable = DRIVER_HAS(cuCtxGetCurrent) && driver.cuCtxGetCurrent(&ignored) == CUDA_SUCCESS;
+    return is_usable && turns_ready_within(UINT_MAX);
 }
 
 static void prepare(void) {
@@ -38,6 +45,7 @@ static void prepare(void) {
 bool turns_ready_within(unsigned milliseconds) {
     if (LIKELY(state.is_welcomed) || state.is_unscheduled)
         return true;
+    NOT_CANCELLED;
     prepare();
     turns_lock();
     struct timespec limit;
@@ -67,6 +75,7 @@ static bool take_pass(int gpu, struct slot *slot) {
 bool turns_wait(int gpu, struct slot *slot) {
     if (LIKELY(gate_is_open(gpu)))
         return true;
+    NOT_CANCELLED;
     uint64_t began = now_ns();
     bool has_passed = false;
     turns_lock();
@@ -87,12 +96,14 @@ bool turns_wait(int gpu, struct slot *slot) {
 }
 
 void turns_flush(int gpu) {
+    NOT_CANCELLED;
     turns_lock();
     flush_all(gpu, 100);
     turns_unlock();
 }
 
 bool turns_reserve(int gpu, uint64_t bytes) {
+    NOT_CANCELLED;
     char text[32];
     bool is_granted = true;
     turns_lock();
@@ -114,6 +125,7 @@ bool turns_reserve(int gpu, uint64_t bytes) {
 }
 
 void turns_tell_use(int gpu) {
+    NOT_CANCELLED;
     turns_lock();
     tell_use(gpu);
     turns_unlock();

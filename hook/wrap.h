@@ -2,6 +2,7 @@
 #ifndef NVSHARE_WRAP_H
 #define NVSHARE_WRAP_H
 
+#include "cancel.h"
 #include "capture.h"
 #include "flight.h"
 #include "gate.h"
@@ -49,6 +50,7 @@
 #define END_CONTEXT(function, arguments)                                                                                \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    NOT_CANCELLED;                                                                                                      \
     struct ending ending = ENDING_OF arguments;                                                                         \
     flight_lock();                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \

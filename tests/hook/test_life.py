@@ -41,6 +41,17 @@ def test_a_child_forked_before_any_use_is_a_client_of_its_own(machine: Machine) 
     machine.run(compiled("forking"), "first").well()
 
 
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("how", ["before", "failed", "forked"])
+def test_a_call_that_the_driver_refuses_is_refused_and_not_waited_for(machine: Machine, how: str) -> None:
+    """Without a usable driver no hello can be said: there is no daemon to wait for."""
+    seen = {} if how != "failed" else {"CUDA_VISIBLE_DEVICES": ""}
+    bare = machine.run(compiled("too_early"), how, hooked=False, **seen).well()
+
+    assert bare.split()
+    assert machine.run(compiled("too_early"), how, **seen).well() == bare
+
+
 @pytest.mark.parametrize("how", ["return", "exit", "_exit", "thread"])
 def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, peer: Peer, how: str) -> None:
     program = machine.start(compiled("leaving"), how)
@@ -50,6 +61,32 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
 
     assert program.wait(5) == 0
     program.communicate()
+
+
+@pytest.mark.parametrize("how", ["waiting", "pending"])
+def test_a_cancelled_thread_takes_nothing_of_ours_with_it(machine: Machine, how: str) -> None:
+    program = machine.start(compiled("cancelling"), how)
+    assert program.stdout
+    if how == "waiting":
+        assert program.stdout.readline() == "cancelled\n"
+    peer = Peer(machine.sockets, machine.uuids())
+    _serve_first(peer)
+    out, said = program.communicate(timeout=10)
+    peer.stop()
+
+    assert program.returncode == 0, said
+    assert out.endswith("ended\n")
+
+
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("log", ["quiet", "summary"])
+def test_a_signal_s_handler_may_end_the_process_wherever_it_interrupts_us(machine: Machine, log: str) -> None:
+    """The stand-in's calls are stretched: about every second signal comes while a lock of ours is held."""
+    for after in range(100, 220, 15):
+        ended = machine.run(compiled("quitting"), str(after), NVSHARE_LOG=log, SIMGPU_STRETCH_BEFORE="20ms")
+
+        ended.well()
+        assert ended.said.count("turns=") == (log == "summary")
 
 
 @pytest.mark.usefixtures("daemon")
