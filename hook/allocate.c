@@ -4,6 +4,7 @@
  * reaches the driver.  With `managed` what cannot page becomes what can, where the device allows it. */
 #include "flight.h"
 #include "memory.h"
+#include "pools.h"
 #include "streams.h"
 #include "turns.h"
 #include "wrap.h"
@@ -46,7 +47,7 @@ static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum 
         return call;                                                                                                    \
     enum memory_kind how = kind;                                                                                        \
     uint64_t size = bytes;                                                                                              \
-    if (memory_claim(gpu, how, size) != CUDA_SUCCESS)                                                                   \
+    if (pools_claim(gpu, how, size) != CUDA_SUCCESS)                                                                   \
         return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
     CUresult result = INSIDE(call);                                                                                          \
     if (result == CUDA_SUCCESS)                                                                                         \
@@ -109,72 +110,20 @@ EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsi
              driver.cuMemAllocPitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
 }
 
-/* ------------------------------------------------------------------------------------------------ in stream order */
-
-#define ALLOCATE_IN_STREAM(function, stream, arguments)                                                                 \
-    if (!DRIVER_HAS(function))                                                                                          \
-        return CUDA_ERROR_NOT_FOUND;                                                                                    \
-    const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
-    struct slot *slot = gate_enter(stream, &key);                                                                       \
-    CUresult answer = function##_counted arguments;                                                                     \
-    gate_leave(slot);                                                                                                   \
-    return answer
-
-#define OWN_STREAM(stream) (stream ? stream : CU_STREAM_PER_THREAD)
-
-static CUresult cuMemAllocAsync_counted(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocAsync(dptr, bytesize, hStream));
-}
-
-static CUresult cuMemAllocAsync_ptsz_counted(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocAsync_ptsz(dptr, bytesize, hStream));
-}
-
-static CUresult cuMemAllocFromPoolAsync_counted(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream));
-}
-
-static CUresult cuMemAllocFromPoolAsync_ptsz_counted(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-    ALLOCATE(CUdeviceptr, dptr, bytesize, UNPAGEABLE, driver.cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream));
-}
-
-EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    ALLOCATE_IN_STREAM(cuMemAllocAsync, hStream, (dptr, bytesize, hStream));
-}
-
-EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    ALLOCATE_IN_STREAM(cuMemAllocAsync_ptsz, OWN_STREAM(hStream), (dptr, bytesize, hStream));
-}
-
-EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-    ALLOCATE_IN_STREAM(cuMemAllocFromPoolAsync, hStream, (dptr, bytesize, pool, hStream));
-}
-
-EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-    ALLOCATE_IN_STREAM(cuMemAllocFromPoolAsync_ptsz, OWN_STREAM(hStream), (dptr, bytesize, pool, hStream));
-}
-
 /* ------------------------------------------------------------------------------------------------ given back */
 
 #define GIVE_BACK(function, space, name, arguments)                                                                     \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     CUresult result = driver.function arguments;                                                                        \
-    if (result == CUDA_SUCCESS)                                                                                         \
-        memory_forget(space, (uint64_t)(name));                                                                         \
+    int gpu = result == CUDA_SUCCESS ? memory_forget(space, (uint64_t)(name)) : -1;                                     \
+    if (UNLIKELY(gpu >= 0))                                                                                             \
+        pools_settle(gpu);                                                                                              \
     return result
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { GIVE_BACK(cuMemFree_v2, POINTER, dptr, (dptr)); }
 
 EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) { GIVE_BACK(cuMemFree, POINTER, dptr, (dptr)); }
-
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-    GIVE_BACK(cuMemFreeAsync, POINTER, dptr, (dptr, hStream));
-}
-
-EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-    GIVE_BACK(cuMemFreeAsync_ptsz, POINTER, dptr, (dptr, hStream));
-}
 
 EXPORT CUresult cuArrayDestroy(CUarray hArray) { GIVE_BACK(cuArrayDestroy, ARRAY, (uintptr_t)hArray, (hArray)); }
 

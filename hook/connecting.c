@@ -21,9 +21,10 @@ static const char *map_gate(int descriptor) {
     return is_gate ? page : NULL;
 }
 
-static void *map_ledger(int descriptor, int gpu_count) {
+static void *map_ledger(int descriptor, const char *list) {
+    int columns[MOST_GPUS];
     size_t line = NVSHARE_SHARED_MEMORY_LINE;
-    size_t size = line + NVSHARE_SHARED_MEMORY_LEDGER_SLOTS * line * (1 + (size_t)gpu_count);
+    size_t size = line + NVSHARE_SHARED_MEMORY_LEDGER_SLOTS * line * (1 + (size_t)devices_columns(list, columns));
     void *ledger = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     bool is_ledger = ledger != MAP_FAILED && !memcmp(ledger, NVSHARE_SHARED_MEMORY_LEDGER_MAGIC, 8);
     return is_ledger ? ledger : NULL;
@@ -64,8 +65,7 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
     int gpu_count = devices_adopt(list);
     flight_set_bound((unsigned)line_number(line, "flight_ms", NVSHARE_WIRE_FLIGHT_MS), (unsigned)gpu_count);
     adopt_words(page, list);
-    memory_adopt(has_ledger ? map_ledger(descriptors[1], gpu_count) : NULL, (unsigned)gpu_count,
-                 (unsigned)line_number(line, "slot", 0),
+    memory_adopt(has_ledger ? map_ledger(descriptors[1], list) : NULL, list, (unsigned)line_number(line, "slot", 0),
                  line_number(line, "memory", UINT64_MAX), kind && !strcmp(kind, "plain"));
     snprintf(state.epoch, sizeof state.epoch, "%s", epoch ? epoch : "");
     snprintf(state.mode, sizeof state.mode, "%s", mode ? mode : "");

@@ -92,17 +92,35 @@ int devices_find(const char *uuid) {
     return -1;
 }
 
+/* The next of a list of UUIDs; the rest of it. */
+static const char *next_uuid(const char *list, char uuid[UUID_TEXT]) {
+    size_t length = strcspn(list, ",");
+    snprintf(uuid, UUID_TEXT, "%.*s", (int)(length < UUID_TEXT - 1 ? length : UUID_TEXT - 1), list);
+    return list + length + (list[length] == ',');
+}
+
+int devices_columns(const char *list, int columns[NVSHARE_SHARED_MEMORY_MOST_GPUS]) {
+    int column = 0;
+    for (int place = 0; place < NVSHARE_SHARED_MEMORY_MOST_GPUS; place++)
+        columns[place] = -1;
+    for (char uuid[UUID_TEXT]; *list; column++) {
+        list = next_uuid(list, uuid);
+        int place = devices_find(uuid);
+        if (place >= 0)
+            columns[place] = column;
+    }
+    return column;
+}
+
 int devices_adopt(const char *list) {
     while (*list) {
-        size_t length = strcspn(list, ",");
         char uuid[UUID_TEXT];
-        snprintf(uuid, sizeof uuid, "%.*s", (int)(length < UUID_TEXT - 1 ? length : UUID_TEXT - 1), list);
+        list = next_uuid(list, uuid);
         int place = devices_count();
         if (*uuid && devices_find(uuid) < 0 && place < NVSHARE_SHARED_MEMORY_MOST_GPUS) {
             memcpy(uuids[place], uuid, sizeof uuid);
             atomic_store(&count, place + 1);
         }
-        list += length + (list[length] == ',');
     }
     return devices_count();
 }

@@ -11,6 +11,8 @@
 int devices_list_visible(char *into, size_t size);
 /* Takes over the list of a welcome; returns how many GPUs the container has. */
 int devices_adopt(const char *list);
+/* How many GPUs a welcome lists, and where in it each of our places is; negative: not there. */
+int devices_columns(const char *list, int columns[NVSHARE_SHARED_MEMORY_MOST_GPUS]);
 int devices_count(void);
 const char *devices_uuid(int place);
 /* The place of a UUID, -1 when it is not the container's. GPU- and MIG- of the same number are the same. */

@@ -1,7 +1,7 @@
 /* What the container has allocated.
  *
  * The rule: a total is never stored, so none can be wrong.  Each process keeps its own numbers in its own slot of the
- * ledger; what the container holds is the sum over the slots, and the daemon clears the slot of a process that died.  To
+ * ledger (ledger.c); what the container holds is the sum over the slots, and the daemon clears the slot of a process that died.  To
  * stay under a cap: add to the own slot, sum, take back when the sum is over; two that race may both be refused, never
  * both admitted.  The books are a hash table, so an allocation costs the same with 20,000 alive as with none. */
 #include "memory.h"
@@ -13,35 +13,30 @@
 
 #include "books.h"
 #include "devices.h"
+#include "ledger.h"
 #include "lookup.h"
 #include "nvshare_contract.h"
+#include "pools.h"
 #include "streams.h"
 #include "turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
-#define LINE NVSHARE_SHARED_MEMORY_LINE
-#define SLOTS NVSHARE_SHARED_MEMORY_LEDGER_SLOTS
 #define MIB (UINT64_C(1) << 20)
 #define CONTEXT_BYTES (300 * MIB)
 #define HEADROOM (256 * MIB) /* how far a process grows before it asks the daemon again */
 #define USING_STEP (64 * MIB)
-#define MOST_BYTES (UINT64_C(1) << 52) /* more than any GPU addresses; a thousand of them do not overflow a sum */
 
 __thread int inside_driver;
 
-enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS };
-
 struct own {
-    uint64_t fields[FIELDS];
-    _Atomic uint64_t *published; /* the same, in the ledger */
+    uint64_t fields[FIELDS]; /* as in the ledger */
     uint64_t headroom, told, card;
+    uint64_t pooled, kept; /* of what is counted: in use from pools, and free in them */
     atomic_int is_managed; /* 0: not asked; 1: yes; 2: no */
 };
 
 static struct {
     pthread_mutex_t lock;
-    char *ledger;
-    unsigned gpu_count, slot;
     uint64_t cap, peak;
     bool is_plain;
     struct own own[MOST_GPUS];
@@ -53,76 +48,25 @@ void memory_unlock(void) { pthread_mutex_unlock(&self.lock); }
 
 /* ------------------------------------------------------------------------------------------------ the ledger */
 
-static _Atomic uint64_t *field_at(unsigned slot, int gpu, enum field field) {
-    char *line = self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count) + (size_t)LINE * (1 + (size_t)gpu);
-    return (_Atomic uint64_t *)(void *)line + field;
-}
-
 static void publish(int gpu, enum field field) {
-    if (self.ledger)
-        atomic_store_explicit(self.own[gpu].published + field, self.own[gpu].fields[field], memory_order_relaxed);
+    ledger_publish(gpu, field, self.own[gpu].fields[field]);
     if (self.cap != UINT64_MAX)
         atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
 }
 
-/* The slots that were ever given out, told by the daemon in the header; 0: not told. */
-static unsigned slots_in_use(void) {
-    uint32_t told;
-    memcpy(&told, self.ledger + 16, sizeof told);
-    return told && told < SLOTS ? told : SLOTS;
-}
-
 static uint64_t sum_of(int gpu, enum field first, enum field second) {
-    if (!self.ledger)
-        return self.own[gpu].fields[first] + self.own[gpu].fields[second];
-    uint64_t sum = 0;
-    for (unsigned slot = 0, count = slots_in_use(); slot < count; slot++)
-        sum += atomic_load_explicit(field_at(slot, gpu, first), memory_order_relaxed) +
-               atomic_load_explicit(field_at(slot, gpu, second), memory_order_relaxed);
-    return sum;
+    return ledger_is_there() ? ledger_sum(gpu, first, second) : self.own[gpu].fields[first] + self.own[gpu].fields[second];
 }
 
-static _Atomic uint64_t *line_of(unsigned slot) {
-    return (_Atomic uint64_t *)(void *)(self.ledger + LINE + (size_t)slot * LINE * (1 + self.gpu_count));
-}
-
-static unsigned processes(void) {
-    unsigned count = 0;
-    for (unsigned slot = 0; self.ledger && slot < slots_in_use(); slot++) {
-        count += atomic_load(line_of(slot)) != 0;
-    }
-    return count ? count : 1;
-}
-
-void memory_show_drain(uint64_t word) {
+void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, bool is_plain) {
     pthread_mutex_lock(&self.lock);
-    if (self.ledger)
-        atomic_store(line_of(self.slot) + 1, word);
-    pthread_mutex_unlock(&self.lock);
-}
-
-unsigned memory_drains(uint64_t *words, unsigned most) {
-    unsigned count = 0;
-    pthread_mutex_lock(&self.lock);
-    for (unsigned slot = 0; self.ledger && slot < slots_in_use() && count < most; slot++)
-        if (slot != self.slot && atomic_load(line_of(slot)))
-            words[count++] = atomic_load(line_of(slot) + 1);
-    pthread_mutex_unlock(&self.lock);
-    return count;
-}
-
-void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain) {
-    pthread_mutex_lock(&self.lock);
-    self.ledger = slot < SLOTS ? ledger : NULL;
-    self.gpu_count = gpu_count;
-    self.slot = slot;
+    ledger_adopt(ledger, list, slot);
     self.cap = cap;
     self.is_plain = is_plain;
-    for (unsigned gpu = 0; gpu < gpu_count; gpu++) {
+    for (int gpu = 0; gpu < MOST_GPUS; gpu++) {
         self.own[gpu].headroom = self.own[gpu].told = 0;
-        self.own[gpu].published = self.ledger ? field_at(slot, (int)gpu, 0) : NULL;
         for (int field = 0; field < FIELDS; field++)
-            publish((int)gpu, (enum field)field);
+            publish(gpu, (enum field)field);
     }
     pthread_mutex_unlock(&self.lock);
 }
@@ -176,6 +120,12 @@ static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
     own->headroom = own->headroom < HEADROOM ? own->headroom : HEADROOM;
 }
 
+/* What a pool has taken back it may keep: it stays counted. */
+static void keep(int gpu, uint64_t bytes) {
+    self.own[gpu].pooled -= bytes;
+    self.own[gpu].kept += bytes;
+}
+
 static bool is_over(int gpu, enum memory_kind kind) {
     if (self.cap != UINT64_MAX && sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) > self.cap)
         return true;
@@ -189,7 +139,7 @@ static uint64_t growth_to_ask(int gpu, uint64_t bytes) {
         own->headroom -= bytes;
         return 0;
     }
-    return sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) + HEADROOM * processes();
+    return sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) + HEADROOM * ledger_processes();
 }
 
 static bool must_tell(int gpu) {
@@ -239,7 +189,7 @@ static CUresult claim_growth(int gpu, enum memory_kind kind, uint64_t bytes, con
 }
 
 CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
-    if (bytes > MOST_BYTES) /* before it is added: the sum would wrap */
+    if (bytes > MEMORY_MOST_BYTES) /* before it is added: the sum would wrap */
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&self.lock);
     add(gpu, kind, bytes);
@@ -294,19 +244,24 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
 
 /* The driver may have given the same address to another thread before we come to hear of its return: then it is in the
  * books twice, and the older entry is found. */
-void memory_forget(enum memory_space space, uint64_t name) {
-    bool is_told = false;
+int memory_forget(enum memory_space space, uint64_t name) {
+    bool is_told = false, is_pooled = false;
     pthread_mutex_lock(&self.lock);
     struct allocation *found = books_find(space, name);
     int gpu = found ? found->gpu : 0;
-    if (found) {
-        subtract(gpu, found->kind, found->bytes);
+    if (found && found->owner != OF_GRAPH) { /* a graph takes its memory again when it is launched again */
+        is_pooled = found->is_pooled;
+        if (is_pooled)
+            keep(gpu, found->bytes);
+        else
+            subtract(gpu, found->kind, found->bytes);
         books_remove(found);
         is_told = must_tell(gpu);
     }
     pthread_mutex_unlock(&self.lock);
     if (is_told)
         turns_tell_use(gpu);
+    return is_pooled ? gpu : -1;
 }
 
 void memory_refer(uint64_t handle, int change) {
@@ -334,14 +289,64 @@ static bool is_of_dead_context(const struct allocation *allocation, const void *
 static void remove_all(bool (*is_gone)(const struct allocation *, const void *), const void *which) {
     struct allocation gone;
     pthread_mutex_lock(&self.lock);
-    while (books_remove_first(is_gone, which, &gone))
+    while (books_remove_first(is_gone, which, &gone)) {
+        self.own[(int)gone.gpu].pooled -= gone.is_pooled ? gone.bytes : 0;
         subtract(gone.gpu, gone.kind, gone.bytes);
+    }
     pthread_mutex_unlock(&self.lock);
 }
 
 void memory_end_graph(CUgraph graph) { remove_all(is_of_graph, graph); }
 
-void memory_end_contexts(void) { remove_all(is_of_dead_context, NULL); }
+void memory_end_contexts(void) {
+    remove_all(is_of_dead_context, NULL);
+    pools_forget();
+    for (int gpu = 0; gpu < devices_count(); gpu++)
+        memory_settle_pools(gpu, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------ what pools keep */
+
+uint64_t memory_reuse(int gpu, uint64_t bytes) {
+    struct own *own = &self.own[gpu];
+    pthread_mutex_lock(&self.lock);
+    uint64_t reused = own->kept < bytes ? own->kept : bytes;
+    own->kept -= reused;
+    own->pooled += bytes;
+    pthread_mutex_unlock(&self.lock);
+    return reused;
+}
+
+void memory_keep_again(int gpu, uint64_t bytes, uint64_t reused) {
+    pthread_mutex_lock(&self.lock);
+    self.own[gpu].kept += reused;
+    self.own[gpu].pooled -= bytes;
+    pthread_mutex_unlock(&self.lock);
+}
+
+bool memory_settle_pools(int gpu, uint64_t reserved) {
+    struct own *own = &self.own[gpu];
+    pthread_mutex_lock(&self.lock);
+    uint64_t now = reserved > own->pooled ? reserved - own->pooled : 0, before = own->kept;
+    own->kept = now;
+    if (now > before) {
+        add(gpu, UNPAGEABLE, now - before);
+        own->headroom -= now - before < own->headroom ? now - before : own->headroom;
+        raise_peak(gpu);
+    } else if (now < before) {
+        subtract(gpu, UNPAGEABLE, before - now);
+    }
+    bool is_told = now != before && must_tell(gpu);
+    pthread_mutex_unlock(&self.lock);
+    return is_told;
+}
+
+uint64_t memory_kept(int gpu) {
+    pthread_mutex_lock(&self.lock);
+    uint64_t kept = self.own[gpu].kept;
+    pthread_mutex_unlock(&self.lock);
+    return kept;
+}
 
 /* ------------------------------------------------------------------------------------------------ questions */
 
@@ -374,8 +379,9 @@ uint64_t memory_peak(void) { return self.peak; }
 
 void memory_after_fork(void) {
     pthread_mutex_init(&self.lock, NULL);
-    self.ledger = NULL;
+    ledger_forget();
     self.peak = 0;
     memset(self.own, 0, sizeof self.own);
     books_clear();
+    pools_after_fork();
 }

@@ -8,6 +8,8 @@
 
 #include "driver.h"
 
+#define MEMORY_MOST_BYTES (UINT64_C(1) << 52) /* more than any GPU addresses; a thousand of them do not overflow a sum */
+
 enum memory_kind { PAGEABLE, UNPAGEABLE };
 /* What names an allocation: numbers of different spaces may be equal. */
 enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
@@ -24,7 +26,7 @@ struct allocation {
     };
     int references;
     signed char gpu;
-    unsigned char kind : 1, space : 3, owner : 2, is_used : 1;
+    unsigned char kind : 1, space : 3, owner : 2, is_used : 1, is_pooled : 1;
 };
 
 /* A driver may call its own exported functions, and so come back to us: what is inside one call is counted once. */
@@ -47,8 +49,8 @@ struct memory_use {
     uint64_t pageable, unpageable;
 };
 
-/* From the welcome; `ledger` is the mapped file or NULL. */
-void memory_adopt(void *ledger, unsigned gpu_count, unsigned slot, uint64_t cap, bool is_plain);
+/* From the welcome; `ledger` is the mapped file or NULL, `list` its GPUs in its order. */
+void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, bool is_plain);
 void memory_lock(void);
 void memory_unlock(void);
 void memory_after_fork(void);
@@ -62,8 +64,8 @@ void memory_expect_less(int gpu); /* the daemon was told of less: the next growt
 void memory_remember(const struct allocation *allocation);
 /* Takes an allocation out of the books, leaving its bytes counted; false when it is not there. */
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
-/* The same, and its bytes are counted no longer. */
-void memory_forget(enum memory_space space, uint64_t name);
+/* The same, and its bytes are counted no longer; of a pooled one they are, as kept by its pool: returns its GPU, else -1. */
+int memory_forget(enum memory_space space, uint64_t name);
 /* Changes the references of a handle; when none is left its bytes are returned. */
 void memory_refer(uint64_t handle, int change);
 void memory_end_graph(CUgraph graph);
@@ -72,6 +74,13 @@ void memory_end_contexts(void); /* forgets what belonged to contexts that are go
 /* A word of the own slot that the container's other processes read: how far a drain is (together.c). */
 void memory_show_drain(uint64_t word);
 unsigned memory_drains(uint64_t *words, unsigned most); /* the others' words; returns how many there are */
+
+/* `bytes` are about to come from a pool: how many of them are counted already, as kept. */
+uint64_t memory_reuse(int gpu, uint64_t bytes);
+void memory_keep_again(int gpu, uint64_t bytes, uint64_t reused); /* they did not come after all */
+/* What all pools of the GPU hold, kept and in use; true when the daemon should be told. */
+bool memory_settle_pools(int gpu, uint64_t reserved);
+uint64_t memory_kept(int gpu);
 
 bool memory_is_managed(int gpu);
 uint64_t memory_cap(void);             /* UINT64_MAX: none */

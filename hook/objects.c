@@ -1,6 +1,7 @@
 /* The wrappers of what takes memory by something other than a pointer: physical handles, arrays, graph nodes. None of it
  * can page; what is counted is returned when the last that refers to it is gone. */
 #include "memory.h"
+#include "pools.h"
 #include "streams.h"
 #include "turns.h"
 #include "wrap.h"
@@ -16,7 +17,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, c
         return CUDA_ERROR_NOT_FOUND;
     bool is_on_device = !inside_driver && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && turns_ready();
     int gpu = is_on_device ? locate_device(prop->location.id) : -1;
-    if (gpu >= 0 && memory_claim(gpu, UNPAGEABLE, size) != CUDA_SUCCESS)
+    if (gpu >= 0 && pools_claim(gpu, UNPAGEABLE, size) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = driver.cuMemCreate(handle, size, prop, flags);
     if (gpu >= 0 && result == CUDA_SUCCESS)
@@ -97,7 +98,7 @@ static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
         return -1;
     int gpu = locate_current();
     if (gpu >= 0)
-        *result = memory_claim(gpu, UNPAGEABLE, bytes);
+        *result = pools_claim(gpu, UNPAGEABLE, bytes);
     return gpu;
 }
 
@@ -161,7 +162,7 @@ static int claim_node(const CUDA_MEM_ALLOC_NODE_PARAMS *node, CUresult *result) 
         return -1;
     int gpu = locate_device(node->poolProps.location.id);
     if (gpu >= 0)
-        *result = memory_claim(gpu, UNPAGEABLE, node->bytesize);
+        *result = pools_claim(gpu, UNPAGEABLE, node->bytesize);
     return gpu;
 }
 

@@ -4,6 +4,7 @@
 #include "devices.h"
 #include "flight.h"
 #include "memory.h"
+#include "pools.h"
 #include "slots.h"
 #include "streams.h"
 #include "turns.h"
@@ -18,6 +19,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     int gpu = result == CUDA_SUCCESS && turns_ready() ? locate_current() : -1;
     if (gpu < 0)
         return result;
+    pools_settle(gpu);
     uint64_t all = least(*total, memory_cap()), used = memory_container_use(gpu);
     uint64_t left = all > used ? all - used : 0;
     *free = memory_is_managed(gpu) ? left : least(*free, left); /* what others hold there can be paged out, if it is managed */

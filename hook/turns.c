@@ -16,6 +16,7 @@
 #include "flight.h"
 #include "life.h"
 #include "listener.h"
+#include "pools.h"
 #include "state.h"
 #include "together.h"
 
@@ -104,6 +105,8 @@ void ask_for(int gpu) {
 
 void tell_use(int gpu) {
     struct place *place = &state.places[gpu];
+    if (memory_kept(gpu))
+        pools_look(gpu);
     struct memory_use use = memory_own_use(gpu);
     if (!state.is_current || !memcmp(&use, &place->told, sizeof use))
         return;

@@ -155,6 +155,8 @@ void sg_forget_blocks(CUcontext context) {
     pthread_mutex_lock(&tree_lock);
     for (struct sg_block *block; (block = first_of(root, context));) {
         take_out(block);
+        if (block->kind == SG_POOLED)
+            sg_pool_lose(block);
         unmap(block);
     }
     pthread_mutex_unlock(&tree_lock);

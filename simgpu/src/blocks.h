@@ -27,6 +27,7 @@ struct sg_block *sg_find_block(uint64_t address);
 /* Takes it out and gives back the charge and the address space (not that of registered or mapped ones). */
 void sg_remove_block(struct sg_block *block);
 void sg_forget_blocks(CUcontext context);
+void sg_pool_lose(const struct sg_block *block); /* its pool's part in it; the charge is none of the pool's any more */
 
 CUresult sg_charge_plain(CUcontext context, uint64_t bytes);
 void sg_refund_plain(CUcontext context, uint64_t bytes);

@@ -67,6 +67,8 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
         return CUDA_ERROR_INVALID_VALUE;
     if (block->context)
         result = sg_wait_context(block->context); /* the driver waits for what may still use it */
+    if (block->kind == SG_POOLED)
+        return result == CUDA_SUCCESS ? sg_pool_give_back(pointer) : result;
     sg_remove_block(block);
     return result;
 }

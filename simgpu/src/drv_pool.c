@@ -107,6 +107,14 @@ static void settle_free(CUmemoryPool pool, struct sg_block *block) {
     pthread_mutex_unlock(&pools_lock);
 }
 
+void sg_pool_lose(const struct sg_block *block) {
+    CUmemoryPool pool = block->pool;
+    pthread_mutex_lock(&pools_lock);
+    if (sg_is(pool, SG_POOL_HANDLE))
+        pool->used -= pool->used < block->charged ? pool->used : block->charged;
+    pthread_mutex_unlock(&pools_lock);
+}
+
 CUresult sg_pool_give_back(CUdeviceptr pointer) {
     struct sg_block *block = sg_find_block(pointer);
     if (!block || block->start != pointer)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from subprocess import Popen
 
 import pytest
 
 from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled
+from tests.hook.support import Machine, compiled, wait_until
 from tests.hook.test_memory import MIB, serving
 
 
@@ -16,7 +17,9 @@ def asking(machine: Machine, *words: str) -> Iterator["Popen[str]"]:
     program = machine.start(compiled("asking"), *words)
     try:
         yield program
+        program.communicate()
     finally:
+        program.kill()
         program.communicate()
 
 
@@ -69,3 +72,69 @@ def test_what_was_freed_and_told_is_asked_for_again(machine: Machine, peer: Peer
         assert connection.hear("using").words["unpageable"] == "0"
         assert allow(connection) >= 100 * MIB
         assert answers(program, 3) == [0, 0, 0]
+
+
+def test_a_wish_to_grow_is_waited_for_outside_the_gate(machine: Machine, peer: Peer) -> None:
+    """Who waits for room while neighbours yield must be able to end his own turn."""
+    with asking(machine, "stream=1", "stream=400") as program:
+        connection = peer.accept()
+        peer.welcome(connection, allocation="plain")
+        allow(connection)
+        connection.hear("want")
+        turn = peer.grant(connection)
+        asked = connection.hear("reserve")
+        connection.say("yield", turn=turn, grace_ms=5000)
+        connection.hear("done", within=3, turn=turn)
+        peer.close_gate()
+        connection.say("reserved", gpu=asked.words["gpu"], bytes=asked.words["bytes"])
+        connection.hear("want")
+        peer.grant(connection)
+        assert answers(program, 2) == [0, 0]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Machine:
+    return Machine(tmp_path, devices="2xT4-16GB")
+
+
+@pytest.mark.parametrize("way", ["other-stream", "other-pool"])
+def test_memory_in_stream_order_is_counted_where_it_is(two: Machine, way: str) -> None:
+    peer = Peer(two.sockets, two.uuids())
+    with serving(peer, allocation="plain"), asking(two, "stream=30", f"{way}=100") as program:
+        assert answers(program, 2) == [0, 0]
+        assert [peer.ledger.fields(0, gpu)[1] for gpu in (0, 1)] == [30 * MIB, 100 * MIB]
+
+
+def test_a_ledger_is_written_in_its_own_order(two: Machine) -> None:
+    """Another daemon may list the GPUs in another order."""
+    peer = Peer(two.sockets, two.uuids())
+    with asking(two, "plain=30") as program:
+        first = peer.accept()
+        peer.welcome(first, allocation="plain")
+        allow(first)
+        assert answers(program, 1) == [0]
+        first.close()
+        peer.welcome(peer.accept(), allocation="plain", gpus=",".join(reversed(two.uuids())))
+        wait_until(lambda: peer.ledger.total(1) > 0, within=5, what="the ledger's second column")
+        assert [peer.ledger.fields(1, gpu)[1] for gpu in (0, 1)] == [0, 30 * MIB]
+
+
+POOLED = [
+    pytest.param(["stream=900", "free-in-stream", "plain=900"], [0, 0, 0], 900, id="a pool that keeps nothing"),
+    pytest.param(["keep", "stream=900", "free-in-stream"], [0, 0, 0], 900, id="a pool that keeps all"),
+    pytest.param(["keep", "stream=900", "free"], [0, 0, 0], 900, id="freed at once"),
+    pytest.param(["keep", "stream=900", "free-in-stream", "stream=900"], [0] * 4, 900, id="served from what it keeps"),
+    pytest.param(["keep", "stream=900", "free-in-stream", "trim"], [0] * 4, 0, id="until it is trimmed"),
+    pytest.param(["keep", "stream=900", "free-in-stream", "plain=900"], [0] * 4, 900, id="gives way to others"),
+    pytest.param(["keep", "stream=900", "free-in-stream", "stream=1100"], [0, 0, 0, 2], 900, id="beyond the cap"),
+    pytest.param(["captured=600", "plain=600"], [0, 2], 600, id="what a graph takes when it is launched"),
+]
+
+
+@pytest.mark.parametrize(("words", "results", "mib"), POOLED)
+def test_what_a_pool_keeps_is_counted(
+    machine: Machine, peer: Peer, words: list[str], results: list[int], mib: int
+) -> None:
+    with serving(peer, memory=1000 * MIB, allocation="plain"), asking(machine, *words) as program:
+        assert answers(program, len(words)) == results
+        assert peer.ledger.fields(0)[1] == mib * MIB

@@ -28,7 +28,8 @@ def serving(peer: Peer, **welcome: object) -> Iterator[list[Connection]]:
             except (Unheard, OSError):
                 return
             if line is not None and line.verb == "want":
-                peer.grant(connection)
+                for uuid in line.words["gpus"].split(","):
+                    peer.grant(connection, peer.gpus.index(uuid))
             elif line is not None and line.verb == "reserve":
                 connection.say("reserved", gpu=line.words["gpu"], bytes=line.words["bytes"])
 

@@ -185,6 +185,9 @@ def pools() -> None:
     take(cu.cuStreamSynchronize(stream))
     assert take(cu.cuMemGetInfo())[0] == free
     take(cu.cuMemPoolSetAttribute(pool, keep, cu.cuuint64_t(32 << 20)))
+    take(cu.cuMemFree(take(cu.cuMemAllocFromPoolAsync(64 << 20, pool, stream))))
+    assert int(take(cu.cuMemPoolGetAttribute(pool, used))) == 0, "it goes back to its pool, however it is freed"
+    take(cu.cuMemPoolTrimTo(pool, 0))
     take(cu.cuMemFreeAsync(take(cu.cuMemAllocFromPoolAsync(64 << 20, pool, stream)), stream))
     take(cu.cuStreamSynchronize(stream))
     assert free - take(cu.cuMemGetInfo())[0] == 32 << 20, "what is below the threshold stays with the pool"

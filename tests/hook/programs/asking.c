@@ -1,5 +1,5 @@
 /* Asks for memory word by word and prints each answer; what it got it holds until its input ends.
- * asking plain=MIB huge rows stream=MIB other-stream=MIB other-pool=MIB free free-in-stream keep trim … */
+ * asking plain=MIB huge rows stream=MIB other-stream=MIB other-pool=MIB captured=MIB free free-in-stream keep trim … */
 #include <unistd.h>
 
 #include "program.h"
@@ -11,6 +11,10 @@ CUresult cuMemFreeAsync(CUdeviceptr, CUstream);
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *, CUdevice);
 CUresult cuMemPoolSetAttribute(CUmemoryPool, int, void *);
 CUresult cuMemPoolTrimTo(CUmemoryPool, size_t);
+CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode);
+CUresult cuStreamEndCapture(CUstream, CUgraph *);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *, CUgraph, unsigned long long);
+CUresult cuGraphLaunch(CUgraphExec, CUstream);
 
 static CUdeviceptr held[64];
 static int count_held;
@@ -56,6 +60,23 @@ static CUresult keep(size_t ignored) {
     return cuMemPoolSetAttribute(pools[0], 4, &threshold);
 }
 
+/* Allocated and freed within a graph, which is launched and lives on. */
+static CUresult captured(size_t bytes) {
+    CUdeviceptr pointer;
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK(cuStreamBeginCapture_v2(streams[0], 0));
+    CUresult result = cuMemAllocAsync(&pointer, bytes, streams[0]);
+    if (!result)
+        CHECK(cuMemFreeAsync(pointer, streams[0]));
+    CHECK(cuStreamEndCapture(streams[0], &graph));
+    if (result)
+        return result;
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, streams[0]));
+    return cuStreamSynchronize(streams[0]);
+}
+
 static CUresult trim(size_t ignored) {
     (void)ignored;
     return cuMemPoolTrimTo(pools[0], 0);
@@ -71,6 +92,7 @@ static const struct {
                    {"stream", stream, 1},
                    {"other-stream", other_stream, 1},
                    {"other-pool", other_pool, 1},
+                   {"captured", captured, 0},
                    {"free", free_last, 0},
                    {"free-in-stream", free_in_stream, 0},
                    {"keep", keep, 0},

@@ -1,0 +1,269 @@
+/* Memory in stream order, and the pools it comes from.
+ *
+ * The rule: what a pool keeps of what was freed stays counted until the driver says that the pool has let go of it; an
+ * allocation that the pool can serve from it is not counted twice.  Counted is where the memory is: on the stream's GPU,
+ * or on the given pool's.  The turn is waited for after the claim, never with the gate held. */
+#include "pools.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "capture.h"
+#include "devices.h"
+#include "streams.h"
+#include "turns.h"
+#include "wrap.h"
+
+enum { RESERVED_MEM_CURRENT = 5 };
+enum { MOST_POOLS = 256 };
+
+struct pool {
+    CUmemoryPool handle;
+    int gpu; /* negative: the host's, or another container's GPU */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct pool pools[MOST_POOLS]; /* of more, what they keep is not seen */
+    _Atomic int count;
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct pool *find(CUmemoryPool handle) {
+    for (int i = 0; i < known.count; i++)
+        if (known.pools[i].handle == handle)
+            return &known.pools[i];
+    return NULL;
+}
+
+static void note(CUmemoryPool handle, int gpu) {
+    pthread_mutex_lock(&known.lock);
+    if (!find(handle) && known.count < MOST_POOLS)
+        known.pools[known.count++] = (struct pool){handle, gpu};
+    pthread_mutex_unlock(&known.lock);
+}
+
+static void drop(CUmemoryPool handle) {
+    pthread_mutex_lock(&known.lock);
+    struct pool *found = find(handle);
+    if (found)
+        *found = known.pools[--known.count];
+    pthread_mutex_unlock(&known.lock);
+}
+
+void pools_forget(void) {
+    pthread_mutex_lock(&known.lock);
+    known.count = 0;
+    pthread_mutex_unlock(&known.lock);
+}
+
+void pools_after_fork(void) {
+    pthread_mutex_init(&known.lock, NULL);
+    known.count = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------ what they keep */
+
+bool pools_look(int gpu) {
+    uint64_t all = 0, reserved;
+    if (!known.count)
+        return memory_settle_pools(gpu, 0);
+    pthread_mutex_lock(&known.lock); /* so that none is destroyed while it is asked */
+    for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolGetAttribute); i++)
+        if (known.pools[i].gpu == gpu &&
+            driver.cuMemPoolGetAttribute(known.pools[i].handle, RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS)
+            all += reserved;
+    pthread_mutex_unlock(&known.lock);
+    return memory_settle_pools(gpu, all);
+}
+
+void pools_settle(int gpu) {
+    if (pools_look(gpu))
+        turns_tell_use(gpu);
+}
+
+static void trim(int gpu) {
+    pthread_mutex_lock(&known.lock);
+    for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolTrimTo); i++)
+        if (known.pools[i].gpu == gpu)
+            driver.cuMemPoolTrimTo(known.pools[i].handle, 0);
+    pthread_mutex_unlock(&known.lock);
+}
+
+CUresult pools_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
+    CUresult result = memory_claim(gpu, kind, bytes);
+    if (LIKELY(result == CUDA_SUCCESS) || !memory_kept(gpu))
+        return result;
+    trim(gpu); /* as the driver does when the card is full */
+    pools_settle(gpu);
+    return memory_claim(gpu, kind, bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------ pools come and go */
+
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+    if (!DRIVER_HAS(cuMemPoolCreate))
+        return CUDA_ERROR_NOT_FOUND;
+    CUresult result = driver.cuMemPoolCreate(pool, poolProps);
+    if (result == CUDA_SUCCESS && !inside_driver && turns_ready())
+        note(*pool, poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? locate_device(poolProps->location.id) : -1);
+    return result;
+}
+
+EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+    if (!DRIVER_HAS(cuMemPoolDestroy))
+        return CUDA_ERROR_NOT_FOUND;
+    pthread_mutex_lock(&known.lock);
+    const struct pool *found = find(pool);
+    int gpu = found ? found->gpu : -1;
+    pthread_mutex_unlock(&known.lock);
+    drop(pool); /* what is still allocated from it stays counted, until it is freed */
+    CUresult result = driver.cuMemPoolDestroy(pool);
+    if (result != CUDA_SUCCESS && found)
+        note(pool, gpu);
+    if (gpu >= 0)
+        pools_settle(gpu);
+    return result;
+}
+
+EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+    if (!DRIVER_HAS(cuMemPoolTrimTo))
+        return CUDA_ERROR_NOT_FOUND;
+    CUresult result = driver.cuMemPoolTrimTo(pool, minBytesToKeep);
+    for (int gpu = 0; gpu < devices_count(); gpu++)
+        if (memory_kept(gpu))
+            pools_settle(gpu);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------ in stream order */
+
+/* Where an allocation in stream order is counted. */
+struct target {
+    int gpu; /* negative: not ours to count */
+    CUcontext context;
+    CUgraph graph;   /* captured: nothing is taken before it is launched */
+    uint64_t reused; /* of what its pool keeps */
+};
+
+static int gpu_of_stream(CUstream stream, CUcontext *context) {
+    const struct segment *segment = own_slot ? own_slot->current : NULL;
+    if (inside_driver)
+        return -1;
+    if (segment && segment->stream && segment_serves(segment, stream)) {
+        *context = segment->context;
+        return segment->gpu;
+    }
+    return turns_ready() ? locate(stream, context) : -1;
+}
+
+/* The pool's GPU; of a pool that nobody was seen to make, the GPU whose default pool it is, else the stream's. */
+static int gpu_of_pool(CUmemoryPool pool, int gpu_of_stream) {
+    pthread_mutex_lock(&known.lock);
+    const struct pool *found = find(pool);
+    int gpu = found ? found->gpu : gpu_of_stream;
+    pthread_mutex_unlock(&known.lock);
+    int devices = 0;
+    if (!found && DRIVER_HAS(cuDeviceGetDefaultMemPool) && DRIVER_HAS(cuDeviceGetCount))
+        driver.cuDeviceGetCount(&devices);
+    for (int device = 0; device < devices; device++) {
+        CUmemoryPool its_own = NULL;
+        if (driver.cuDeviceGetDefaultMemPool(&its_own, device) == CUDA_SUCCESS && its_own == pool)
+            gpu = locate_device(device);
+    }
+    if (!found)
+        note(pool, gpu);
+    return gpu;
+}
+
+static CUgraph graph_of(CUstream stream) {
+    CUstreamCaptureStatus status = 0;
+    CUgraph graph = NULL;
+    if (capture_covers(stream) && DRIVER_HAS(cuStreamGetCaptureInfo_v2))
+        driver.cuStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, NULL, NULL);
+    return graph;
+}
+
+static CUresult claim_in_order(CUstream stream, CUmemoryPool pool, uint64_t bytes, struct target *target) {
+    *target = (struct target){.gpu = gpu_of_stream(stream, &target->context)};
+    if (target->gpu < -1 || inside_driver)
+        return CUDA_SUCCESS;
+    if (bytes > MEMORY_MOST_BYTES)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    target->graph = graph_of(stream);
+    if (!pool && target->gpu >= 0 && DRIVER_HAS(cuDeviceGetMemPool))
+        driver.cuDeviceGetMemPool(&pool, devices_ordinal(target->gpu));
+    if (pool)
+        target->gpu = gpu_of_pool(pool, target->gpu);
+    if (target->gpu < 0)
+        return CUDA_SUCCESS;
+    if (!target->graph)
+        target->reused = memory_reuse(target->gpu, bytes);
+    CUresult result = pools_claim(target->gpu, UNPAGEABLE, bytes - target->reused);
+    if (result != CUDA_SUCCESS && !target->graph)
+        memory_keep_again(target->gpu, bytes, target->reused);
+    return result;
+}
+
+static void settle_in_order(const struct target *target, CUresult result, CUdeviceptr pointer, uint64_t bytes) {
+    struct allocation made = {.name = pointer, .bytes = bytes, .gpu = (signed char)target->gpu, .kind = UNPAGEABLE,
+                              .space = POINTER, .context = target->context, .is_pooled = !target->graph};
+    if (target->gpu < 0)
+        return;
+    if (target->graph) {
+        made.owner = OF_GRAPH;
+        made.graph = target->graph;
+    }
+    if (result == CUDA_SUCCESS) {
+        memory_remember(&made);
+    } else {
+        memory_return(target->gpu, UNPAGEABLE, bytes - target->reused);
+        if (!target->graph)
+            memory_keep_again(target->gpu, bytes, target->reused);
+    }
+    if (!target->graph)
+        pools_settle(target->gpu);
+}
+
+#define ALLOCATE_IN_ORDER(function, stream, pool, arguments)                                                            \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    struct target target;                                                                                               \
+    if (claim_in_order(stream, pool, bytesize, &target) != CUDA_SUCCESS)                                                \
+        return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
+    const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
+    struct slot *slot = gate_enter(stream, &key);                                                                       \
+    CUresult answer = INSIDE(driver.function arguments);                                                                \
+    gate_leave(slot);                                                                                                   \
+    settle_in_order(&target, answer, answer == CUDA_SUCCESS ? *dptr : 0, bytesize);                                     \
+    return answer
+
+#define OWN_STREAM(stream) (stream ? stream : CU_STREAM_PER_THREAD)
+
+EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    ALLOCATE_IN_ORDER(cuMemAllocAsync, hStream, NULL, (dptr, bytesize, hStream));
+}
+
+EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    ALLOCATE_IN_ORDER(cuMemAllocAsync_ptsz, OWN_STREAM(hStream), NULL, (dptr, bytesize, hStream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    ALLOCATE_IN_ORDER(cuMemAllocFromPoolAsync, hStream, pool, (dptr, bytesize, pool, hStream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    ALLOCATE_IN_ORDER(cuMemAllocFromPoolAsync_ptsz, OWN_STREAM(hStream), pool, (dptr, bytesize, pool, hStream));
+}
+
+#define FREE_IN_ORDER(function)                                                                                 \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    CUresult result = driver.function(dptr, hStream);                                                                   \
+    int gpu = result == CUDA_SUCCESS ? memory_forget(POINTER, dptr) : -1;                                               \
+    if (gpu >= 0)                                                                                                       \
+        pools_settle(gpu);                                                                                              \
+    return result
+
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) { FREE_IN_ORDER(cuMemFreeAsync); }
+
+EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) { FREE_IN_ORDER(cuMemFreeAsync_ptsz); }
