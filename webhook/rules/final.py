@@ -3,20 +3,17 @@
 And, for pods in files, what the API server says by itself.  May import the contract, `injection` and `rule`.
 """
 
-from dataclasses import replace
-
 from contract import names
 from contract.grammar import Injection
 from contract.reasons import ReasonCode
-from webhook.injection import complete, was_given_volumes
+from webhook.injection import undone
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _lost(facts: Facts) -> Offenders:
     if facts.namespace.injection is Injection.WARN:
         return ()  # nothing was completed
-    given = replace(facts, with_volumes=was_given_volumes(facts))
-    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in complete(given)))
+    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in undone(facts)))
 
 
 def _illegal_quantities(facts: Facts) -> Offenders:
