@@ -47,7 +47,8 @@ def _asks_for_vgpu(spec: str = "object.spec") -> str:
 
 _COUNTED = f"(variables.reduces && {cel.VGPUS} > 1 ? 1 : {cel.VGPUS})"
 """The vGPUs of the container `c`, after a reduction that is still to come."""
-_REDUCES = f"!({NAMES_MODE_CEL}) && variables.namespace_annotations[?'{names.ON_MULTI_GPU}'].orValue('') == '{OnMultiGpu.REDUCE}'"
+_WORD = f"variables.namespace_annotations[?'{names.ON_MULTI_GPU}'].orValue('')"
+_REDUCES = f"!({NAMES_MODE_CEL}) && {_WORD} == '{OnMultiGpu.REDUCE}'"
 _ONLY_WARNED = f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.WARN}' && "
 """A created pod is reduced already, or nobody reduced it: only where nothing is changed is that still to come."""
 _SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"

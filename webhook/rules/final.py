@@ -6,14 +6,15 @@ And, for pods in files, what the API server says by itself.  May import the cont
 from contract import names
 from contract.grammar import Injection
 from contract.reasons import ReasonCode
-from webhook.injection import undone
+from webhook.injection import hide_gpus_from_debuggers, undone
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _lost(facts: Facts) -> Offenders:
     if facts.namespace.injection is Injection.WARN:
         return ()  # nothing was completed
-    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in undone(facts)))
+    missing = hide_gpus_from_debuggers(facts.new_ephemeral) if facts.is_debugging else undone(facts)
+    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in missing))
 
 
 def _illegal_quantities(facts: Facts) -> Offenders:
