@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from webhook import hide_gpus
+from webhook.errors import StartError
 from webhook.fields import Json
 from webhook.manifest_yaml import write_documents
 from webhook.policies import validating_policies, webhook_configurations
@@ -63,12 +64,21 @@ def refusals_page(examples: dict[str, str]) -> str:
 def examples_in(folder: Path) -> dict[str, str]:
     """For each code the pod of the shortest case file that earns it alone."""
     found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml"), key=lambda path: (path.stat().st_size, path.name)):
-        case = yaml.safe_load(path.read_text())
-        codes = case["expect"].get("check") or case["expect"].get("codes") or []
-        if len(codes) == 1:
-            found.setdefault(codes[0], write_documents(_shown(case)))
+    paths = sorted(folder.glob("*.yaml"), key=lambda path: (path.stat().st_size, path.name))
+    if not paths:
+        raise StartError(f"{folder} holds no case files. Name the folder that does with --cases.")
+    for path in paths:
+        try:
+            case = yaml.safe_load(path.read_text())
+            codes = case["expect"].get("check") or case["expect"].get("codes") or []
+            if len(codes) == 1:
+                found.setdefault(codes[0], write_documents(_shown(case)))
+        except _NO_CASE:
+            raise StartError(f"{path} is no case file. Remove it from the folder, or name another --cases.") from None
     return {**found, **_ELSEWHERE}
+
+
+_NO_CASE = (OSError, yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError)
 
 
 def _shown(case: Json) -> list[Json]:
