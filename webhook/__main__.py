@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from webhook.errors import WebhookError
+from webhook.errors import StartError, WebhookError
 
 Command = Callable[[argparse.Namespace], int]
 _BAD_INPUT = 2
@@ -54,8 +54,12 @@ def _policies(arguments: argparse.Namespace) -> int:
     if arguments.docs:
         contents[Path(arguments.docs)] = refusals_page(examples_in(Path(arguments.cases)))
     for file, content in contents.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        except OSError as error:
+            reason = error.strerror or error
+            raise StartError(f"{file} cannot be written ({reason}). Name another --out or --docs.") from None
         print(f"wrote {file}")
     return 0
 

@@ -11,7 +11,7 @@ from contract.grammar import Injection
 from contract.reasons import Refusal
 from webhook.decision import Stage, Volumes, decide, gather
 from webhook.fields import Json, read_map, read_maps, read_text
-from webhook.injection import complete
+from webhook.injection import undone
 from webhook.namespace_policy import read_namespace
 from webhook.pod import read_pod
 
@@ -50,7 +50,7 @@ def audit_pod(raw: Json, namespace: Json, *, volumes: Volumes = Volumes.AUTO) ->
     where = (read_text(metadata, "namespace"), read_text(metadata, "name"))
     refusals = [item for item in decide(facts, Stage.MUTATE).refusals if item.code != _RULED_OUT]
     found = [_refused(where, item) for item in refusals]
-    missing = [operation["path"] for operation in complete(facts) if operation["path"].startswith("/spec/")]
+    missing = [operation["path"] for operation in undone(facts) if operation["path"].startswith("/spec/")]
     if policy.injection is Injection.ENABLED and not policy.is_excluded and missing:
         found.append(_incomplete(where, missing, is_older=_is_older(metadata, namespace)))
     return found

@@ -33,6 +33,7 @@ class Stage(StrEnum):
     MUTATE = "mutate"
     VALIDATE = "validate"
     EPHEMERAL = "ephemeral"
+    EPHEMERAL_VALIDATE = "ephemeral-validate"
     OFFLINE = "offline"
 
 
@@ -69,6 +70,7 @@ _SCOPES = {
     Stage.MUTATE: _VGPU_POD,
     Stage.VALIDATE: _VGPU_POD | {Scope.FINAL},
     Stage.EPHEMERAL: frozenset((Scope.EPHEMERAL,)),
+    Stage.EPHEMERAL_VALIDATE: frozenset((Scope.EPHEMERAL, Scope.FINAL)),
     Stage.OFFLINE: _VGPU_POD | {Scope.OFFLINE},
 }
 _OF_SCOPES = {
@@ -78,9 +80,9 @@ _OF_SCOPES = {
 
 
 def gather(
-    pod: Pod, namespace: NamespacePolicy, *, volumes: Volumes = Volumes.AUTO, before: frozenset[str] = frozenset()
+    pod: Pod, namespace: NamespacePolicy, *, volumes: Volumes = Volumes.AUTO, before: frozenset[str] | None = None
 ) -> Facts:
-    """What the rules may look at; `before` names the ephemeral containers that were there already."""
+    """What the rules may look at; `before` names the ephemeral containers of a pod that ran already."""
     names_mode = names.MULTI_GPU in pod.annotations or namespace.mode is not None
     reduces = not names_mode and namespace.on_multi_gpu is OnMultiGpu.REDUCE
     return Facts(
@@ -91,7 +93,8 @@ def gather(
         reduces=reduces,
         vgpus=count_vgpus(tuple(item.reduced() for item in pod.containers) if reduces else pod.containers),
         sharing=pod.sharing,
-        new_ephemeral=tuple(item for item in pod.ephemeral if item.name not in before) if pod.ephemeral else (),
+        is_debugging=before is not None,
+        new_ephemeral=tuple(item for item in pod.ephemeral if item.name not in (before or ())),
         with_volumes=volumes is Volumes.AUTO and not namespace.forbids_host_path,
     )
 
@@ -101,6 +104,7 @@ def _mode(pod: Pod) -> Mode | None:
     return _MODES.get(text) if text is not None else None
 
 
+_WARN_ONLY = "nvshare.com (warn only)"
 _MODES = {mode.value: mode for mode in (Mode.GANG, Mode.PER_DEVICE)}
 
 
@@ -119,7 +123,7 @@ def decide(facts: Facts, stage: Stage) -> Decision:
 def _refusals(facts: Facts, stage: Stage) -> tuple[Refusal, ...]:
     scopes = _SCOPES[stage]
     if not facts.sharing and facts.pod.quantities_are_legal:
-        if facts.namespace.injection is None or facts.namespace.is_excluded or stage is Stage.EPHEMERAL:
+        if facts.namespace.injection is None or facts.namespace.is_excluded or facts.is_debugging:
             return ()
         scopes = frozenset((Scope.ANY_POD,))
     refusals: list[Refusal] = []
@@ -133,7 +137,7 @@ def _refusals(facts: Facts, stage: Stage) -> tuple[Refusal, ...]:
 
 
 def _completed(facts: Facts, stage: Stage) -> Decision:
-    if not facts.sharing or stage is Stage.VALIDATE:
+    if not facts.sharing or stage in (Stage.VALIDATE, Stage.EPHEMERAL_VALIDATE):
         return _ALLOWED
     if stage is Stage.EPHEMERAL:
         patch = hide_gpus_from_debuggers(facts.new_ephemeral)
@@ -156,9 +160,18 @@ def _warn(facts: Facts, refusals: tuple[Refusal, ...], stage: Stage) -> Decision
     would_be = Decision(Verdict.DENIED, refusals) if refusals else _completed(facts, stage)
     if would_be is _ALLOWED:
         return _ALLOWED
+    would = tuple(f"{_WARN_ONLY} {text}" for text in _would(facts, refusals))
+    return Decision(Verdict.WARNED, refusals, warnings=(*would, *would_be.warnings))
+
+
+def _would(facts: Facts, refusals: tuple[Refusal, ...]) -> tuple[str, ...]:
     if refusals:
-        warnings = tuple(f"nvshare.com (warn only) would deny this pod: {refusal}" for refusal in refusals)
-    else:
-        shared = ", ".join(f"'{container.name}'" for container in facts.sharing)
-        warnings = (f"nvshare.com (warn only) would complete this pod: hook and socket in {shared}", *would_be.warnings)
-    return Decision(Verdict.WARNED, refusals, warnings=warnings)
+        what = "debug container" if facts.is_debugging else "pod"
+        return tuple(f"would deny this {what}: {refusal}" for refusal in refusals)
+    if facts.is_debugging:
+        return (f"would hide GPUs from the debug container {_named(facts.new_ephemeral)}",)
+    return (f"would complete this pod: hook and socket in {_named(facts.sharing)}",)
+
+
+def _named(containers: tuple[Container, ...]) -> str:
+    return ", ".join(f"'{container.name}'" for container in containers)

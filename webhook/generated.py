@@ -4,15 +4,20 @@ A pure generator: paths and contents; `nvshare-webhook policies` writes them, a 
 May import yaml and the room's generators.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
+from contract import names
+from contract.grammar import Injection
 from webhook import hide_gpus
+from webhook.errors import StartError
 from webhook.fields import Json
 from webhook.manifest_yaml import write_documents
+from webhook.namespace_policy import EXCLUDED_NAMESPACES
 from webhook.policies import validating_policies, webhook_configurations
 from webhook.rule import Rule
 from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
@@ -51,24 +56,60 @@ while the webhook is down), the webhook, or both. Every example is refused by a 
 """
 
 
-def refusals_page(examples: dict[str, str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What the case files show of the codes."""
+
+    pods: Mapping[str, str]
+    """For each code the pod of the shortest file that earns it alone."""
+    asked: frozenset[str]
+    """The codes of reviews that the API server calls the webhook for."""
+
+
+def refusals_page(examples: Examples) -> str:
     """The page of every code, with an example object for each code that has one."""
     rules = list(all_rules())
     rows = "".join(
-        f"| [{rule.code}](#{rule.code.lower()}) | {rule.scope.value} | {_decided_by(rule)} |\n" for rule in rules
+        f"| [{rule.code}](#{rule.code.lower()}) | {rule.scope.value} | {_decided_by(rule, examples.asked)} |\n"
+        for rule in rules
     )
-    return _HEAD + rows + "".join(_section(rule, examples.get(rule.code, "")) for rule in rules)
+    return _HEAD + rows + "".join(_section(rule, examples.pods.get(rule.code, "")) for rule in rules)
 
 
-def examples_in(folder: Path) -> dict[str, str]:
-    """For each code the pod of the shortest case file that earns it alone."""
+def examples_in(folder: Path) -> Examples:
+    """What the case files in a folder show."""
     found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml"), key=lambda path: (path.stat().st_size, path.name)):
-        case = yaml.safe_load(path.read_text())
-        codes = case["expect"].get("check") or case["expect"].get("codes") or []
-        if len(codes) == 1:
-            found.setdefault(codes[0], write_documents(_shown(case)))
-    return {**found, **_ELSEWHERE}
+    asked: set[str] = set()
+    paths = sorted(folder.glob("*.yaml"), key=lambda path: (path.stat().st_size, path.name))
+    if not paths:
+        raise StartError(f"{folder} holds no case files. Name the folder that does with --cases.")
+    for path in paths:
+        try:
+            case = yaml.safe_load(path.read_text())
+            if _calls_webhook(case):
+                asked.update(case["expect"].get("codes") or [])
+            codes = case["expect"].get("check") or case["expect"].get("codes") or []
+            if len(codes) == 1:
+                found.setdefault(codes[0], write_documents(_shown(case)))
+        except _NO_CASE:
+            raise StartError(f"{path} is no case file. Remove it from the folder, or name another --cases.") from None
+    return Examples({**found, **_ELSEWHERE}, frozenset(asked))
+
+
+def _calls_webhook(case: Json) -> bool:
+    """By the webhooks' selector and condition: an opted-in namespace, and a container that names our resource."""
+    namespace, spec = case.get("namespace") or {}, case["pod"]["spec"]
+    label = (namespace.get("labels") or {}).get(names.INJECTION_LABEL) if "labels" in namespace else Injection.ENABLED
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    resources = [amounts for item in containers for amounts in (item.get("resources") or {}).values() if amounts]
+    return (
+        label in tuple(Injection)
+        and namespace.get("name") not in EXCLUDED_NAMESPACES
+        and any(names.RESOURCE in amounts for amounts in resources)
+    )
+
+
+_NO_CASE = (OSError, yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError)
 
 
 def _shown(case: Json) -> list[Json]:
@@ -89,15 +130,12 @@ _ELSEWHERE = {
 }
 
 
-_ONLY_POLICY = ("AnnotationChanged", "NamespaceValueUnknown", "NvidiaRuntimeWithoutGpu")
-
-
-def _decided_by(rule: Rule[Any]) -> str:
+def _decided_by(rule: Rule[Any], asked: frozenset[str]) -> str:
     if rule.code == "IllegalQuantity":
         return "the API server's validation; `check` says it first"
     if rule.cel is None:
         return "webhook"
-    return "policy" if rule.code in _ONLY_POLICY else "policy and webhook"
+    return "policy and webhook" if rule.code in asked else "policy"
 
 
 def _section(rule: Rule[Any], example: str) -> str:

@@ -5,6 +5,7 @@ Steps see only pods that no rule refused.  May import the contract, `fields`, `p
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from contract import names
 from webhook.fields import Json, read_map, read_maps
@@ -149,6 +150,11 @@ STEPS: tuple[Callable[[Facts], Iterator[Operation]], ...] = (
 def complete(facts: Facts) -> tuple[Operation, ...]:
     """The operations that complete the pod; none where it is complete."""
     return tuple(operation for step in STEPS for operation in step(facts))
+
+
+def undone(facts: Facts) -> tuple[Operation, ...]:
+    """What a pod that was completed lacks, by the settings of the one that did it."""
+    return complete(replace(facts, with_volumes=was_given_volumes(facts)))
 
 
 def hide_gpus_from_debuggers(containers: tuple[Container, ...]) -> tuple[Operation, ...]:

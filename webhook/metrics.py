@@ -8,11 +8,17 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from webhook.decision import Verdict
 from webhook.errors import WebhookError
 from webhook.review import Answer
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds; the API server's own begin at 5 ms, which would show nothing here."""
+
+
+def _was_counted(path: str, verdict: Verdict) -> bool:
+    """A pod that is only warned of comes to `/validate` too, with the same violations."""
+    return path == "/validate" and verdict is Verdict.WARNED
 
 
 class Metrics:
@@ -50,8 +56,9 @@ class Metrics:
         if isinstance(result, Answer):
             codes = result.decision.codes
             key = (path, result.decision.verdict.value, codes[0] if codes else "")
-            for code in codes:
-                self._violations.labels(code).inc()
+            if not _was_counted(path, result.decision.verdict):
+                for code in codes:
+                    self._violations.labels(code).inc()
         else:
             key = (path, "error", str(result.status))
         children = self._children.get(key)

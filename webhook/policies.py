@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contract import names
-from contract.grammar import Injection, Mode
+from contract.grammar import Injection, Mode, OnMultiGpu
 from webhook import cel
 from webhook.fields import Json
 from webhook.namespace_policy import EXCLUDED_NAMESPACES, NAME_LABEL, select_namespaces, select_opted_in
 from webhook.rule import Rule, Scope
 from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+from webhook.rules.counts import NAMES_MODE_CEL
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 WEBHOOK_NAME = "nvshare-webhook"
@@ -44,7 +45,12 @@ def _asks_for_vgpu(spec: str = "object.spec") -> str:
     return _in_any_container(f"{cel.VGPUS} > 0", spec)
 
 
-_COUNTED = cel.VGPUS
+_COUNTED = f"(variables.reduces && {cel.VGPUS} > 1 ? 1 : {cel.VGPUS})"
+"""The vGPUs of the container `c`, after a reduction that is still to come."""
+_WORD = f"variables.namespace_annotations[?'{names.ON_MULTI_GPU}'].orValue('')"
+_REDUCES = f"!({NAMES_MODE_CEL}) && {_WORD} == '{OnMultiGpu.REDUCE}'"
+_ONLY_WARNED = f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.WARN}' && "
+"""A created pod is reduced already, or nobody reduced it: only where nothing is changed is that still to come."""
 _SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"
 _BEFORE = "variables.init_names.indexOf(s.name) < variables.init_names.indexOf(c.name)"
 _SIDECARS_BEFORE = (
@@ -56,10 +62,11 @@ _POD_VARIABLES: dict[str, str] = {
     "spec": "{spec}",
     "namespace_annotations": "namespaceObject.metadata.?annotations.orValue({{}})",
     "namespace_labels": "namespaceObject.metadata.?labels.orValue({{}})",
+    "reduces": f"{{only_where}}{_REDUCES}",
     "inits": "variables.spec.?initContainers.orValue([])",
     "init_names": "variables.inits.map(c, c.name)",
     "containers": "variables.inits + variables.spec.containers",
-    "asking": f"variables.containers.filter(c, {_COUNTED.replace('{', '{{').replace('}', '}}')} > 0)",
+    "asking": f"variables.containers.filter(c, {cel.VGPUS.replace('{', '{{').replace('}', '}}')} > 0)",
     "volumes": "variables.spec.?volumes.orValue([])",
     "mode": f"variables.annotations[?'{names.MULTI_GPU}'].orValue("
     f"variables.namespace_annotations[?'{names.MULTI_GPU}'].orValue('{Mode.PER_DEVICE}'))",
@@ -106,8 +113,12 @@ _OPTED_IN = (
 _CREATED_PODS = (_match("", ("pods",), ("CREATE",)),)
 
 
-def _pod_variables(meta: str = "object.metadata", spec: str = "object.spec") -> dict[str, str]:
-    return {name: text.format(meta=meta, spec=spec) for name, text in _POD_VARIABLES.items()}
+def _pod_variables() -> dict[str, str]:
+    return _variables("object.metadata", "object.spec", only_where=_ONLY_WARNED)
+
+
+def _variables(meta: str, spec: str, *, only_where: str = "") -> dict[str, str]:
+    return {name: text.format(meta=meta, spec=spec, only_where=only_where) for name, text in _POD_VARIABLES.items()}
 
 
 def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
@@ -126,9 +137,9 @@ _TEMPLATE_KINDS = (
 def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
     return Policy(
         name=name,
-        rules=(*_of(Scope.GATE), *_of(Scope.VGPU_POD)),
+        rules=_of(Scope.GATE, Scope.VGPU_POD, Scope.ANY_POD),
         resources=kinds,
-        variables=_pod_variables(f"{template}.?metadata", f"{template}.spec"),
+        variables=_variables(f"{template}.?metadata", f"{template}.spec"),
         bindings=(_binding("warn", _ONLY_WARN),),
         conditions={"asks-for-vgpu": _asks_for_vgpu(f"{template}.spec")},
     )

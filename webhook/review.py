@@ -62,6 +62,7 @@ def uid_in(review: Json) -> str:
 
 
 _LONGEST_UID = 128
+_OF_DEBUGGERS = {Stage.MUTATE: Stage.EPHEMERAL, Stage.VALIDATE: Stage.EPHEMERAL_VALIDATE}
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
@@ -72,14 +73,15 @@ def answer(review: Json, stage: Stage, *, namespace_of: NamespaceLookup, volumes
     _check_subject(request)
     uid, name = read_text(request, "uid"), read_text(request, "namespace")
     raw = read_map(request, "object")
-    if operation == "UPDATE" and subresource == "ephemeralcontainers":
-        stage = Stage.EPHEMERAL
+    is_debugging = operation == "UPDATE" and subresource == "ephemeralcontainers"
+    if is_debugging:
+        stage = _OF_DEBUGGERS[stage]
     elif operation != "CREATE" or subresource:
         raise MalformedReview(
             f"operation {operation[:20]!r} on pods/{subresource[:40]} is not ours to review:"
             " register CREATE of pods and UPDATE of pods/ephemeralcontainers"
         )
-    before = _ephemeral_names(read_map(request, "oldObject")) if stage is Stage.EPHEMERAL else frozenset()
+    before = _ephemeral_names(read_map(request, "oldObject")) if is_debugging else None
     pod = read_pod(raw)
     facts = gather(pod, namespace_of(name), volumes=volumes, before=before)
     decision = decide(facts, stage)

@@ -47,6 +47,8 @@ class Facts:
     """The pod's vGPUs, after a reduction where the namespace wants one."""
     sharing: tuple[Container, ...]
     """The containers that ask for vGPUs."""
+    is_debugging: bool = False
+    """Debug containers come to a pod that runs; nothing else of it changes."""
     new_ephemeral: tuple[Container, ...] = ()
     with_volumes: bool = True
     """Hook and socket are written into the spec as volumes."""

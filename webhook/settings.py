@@ -5,6 +5,7 @@ May import the room's errors.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,16 +116,37 @@ def _flag(option: Option) -> str:
 def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, Any]) -> Settings:
     """The settings: a flag beats the environment, which beats the file."""
     known = {option.name for option in OPTIONS}
-    unknown = sorted(set(file) - known)
+    unknown = sorted(str(name) for name in file if name not in known)
     if unknown:
         raise StartError(f"the settings file has {unknown[0]!r}, which is no setting. Use: {', '.join(sorted(known))}.")
+    environ = {name: text for name, text in environ.items() if _is_for_us(name, text)}
+    strange = sorted(set(environ) - {_variable(option) for option in OPTIONS})
+    if strange:
+        variables = ", ".join(sorted(_variable(option) for option in OPTIONS))
+        raise StartError(f"the variable {strange[0]} is no setting. Unset it, or use one of: {variables}.")
     return Settings(**{option.name: _value(option, flags, environ, file) for option in OPTIONS})  # type: ignore[arg-type]
+
+
+def _variable(option: Option) -> str:
+    return ENVIRONMENT_PREFIX + option.name.upper()
+
+
+def _is_for_us(name: str, text: str) -> bool:
+    """Not what Kubernetes tells of a Service nvshare-webhook or nvshare-webhook-…, under names of the same beginning:
+    the manifests say `enableServiceLinks: false`, other people's pods in that namespace may not."""
+    if not name.startswith(ENVIRONMENT_PREFIX):
+        return False
+    return not (_SERVICES.fullmatch(name) or (name.endswith("_PORT") and _SERVICES_URL.match(text)))
+
+
+_SERVICES = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_SERVICES_URL = re.compile(r"(tcp|udp|sctp)://")
 
 
 def _value(
     option: Option, flags: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, Any]
 ) -> object:
-    variable = ENVIRONMENT_PREFIX + option.name.upper()
+    variable = _variable(option)
     sources = (
         (flags.get(option.name), _flag(option)),
         (environ.get(variable), variable),
@@ -145,7 +167,7 @@ def read_file(path: str) -> Mapping[str, Any]:
         return {}
     try:
         content = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
         raise StartError(f"the settings file {path} cannot be read ({_first_line(error)}). Name a YAML file.") from None
     if not isinstance(content, dict):
         raise StartError(f"the settings file {path} is no YAML mapping. Write one `name: value` a line.")
@@ -153,7 +175,7 @@ def read_file(path: str) -> Mapping[str, Any]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def describe(settings: Settings) -> Iterator[str]:

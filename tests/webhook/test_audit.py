@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from contract.paths import CONTAINER_HOOK
 from tests.cluster.control_plane import ControlPlane
 from tests.webhook.cases import CASES
 from tests.webhook.samples import container, pod
@@ -13,6 +14,15 @@ from webhook.audit import Flaw, audit_pod
 from webhook.fields import Json
 
 _COMPLETE = next(case.pod for case in CASES if case.name == "own-output")
+_PREPARED = {"env": [{"name": "LD_PRELOAD", "value": CONTAINER_HOOK}, {"name": "NVSHARE_MODE", "value": "single"}]}
+
+
+def _summarized(summary: str) -> Json:
+    return pod(container("a", 1, **_PREPARED), annotations={"nvshare.com/injected": summary})
+
+
+_WITHOUT_VOLUMES = _summarized("v1 a=single no-volumes")
+_UNDONE = _summarized("v1 a=single volumes")
 _OPTED_IN_AT = "2026-01-02T00:00:00Z"
 
 
@@ -33,6 +43,10 @@ def _running(raw: Json, *, created: str = "2026-01-03T00:00:00Z", phase: str = "
     ("running", "namespace", "flaws"),
     [
         pytest.param(_running(_COMPLETE), _namespace(), [], id="a completed pod is as it should be"),
+        pytest.param(_running(_WITHOUT_VOLUMES), _namespace(), [], id="one completed with --volumes=never, too"),
+        pytest.param(
+            _running(_UNDONE), _namespace(), [Flaw.PAST_WEBHOOK], id="one whose summary says volumes, and that has none"
+        ),
         pytest.param(_running(pod(container("a", None))), _namespace(), [], id="a pod without a vGPU is not looked at"),
         pytest.param(_running(pod(container("a", 1))), _namespace(), [Flaw.PAST_WEBHOOK], id="came past the webhook"),
         pytest.param(

@@ -3,6 +3,7 @@
 import base64
 import json
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import jsonpatch
@@ -72,6 +73,24 @@ def test_a_replica_with_other_settings_misses_nothing(case: Case, completed: Vol
     pod = _completed(case, _answer(case, case.pod, volumes=completed))
 
     assert _answer(case, pod, Stage.VALIDATE, volumes=validated).decision.codes == ()
+
+
+_HONEST_DEBUGGER = next(case for case in CASES if case.name == "debug-container")
+
+
+def test_a_debug_container_whose_gpus_another_webhook_shows_again_is_missed() -> None:
+    """What is asked of both webhooks is the same review; to the second nothing may be left to complete."""
+    decision = _answer(_HONEST_DEBUGGER, _HONEST_DEBUGGER.pod, Stage.VALIDATE).decision
+
+    assert (decision.verdict, decision.codes, decision.patch) == ("denied", ("InjectionLost",), ())
+    assert "/spec/ephemeralContainers/0/env" in decision.message
+
+
+def test_a_change_that_adds_no_debug_container_is_not_missed_anything() -> None:
+    old = {**_HONEST_DEBUGGER.pod, "metadata": {"name": "trainer"}}
+    case = replace(_HONEST_DEBUGGER, old=old)
+
+    assert _answer(case, old, Stage.VALIDATE).decision.verdict == "allowed"
 
 
 _UNDONE = {

@@ -27,6 +27,24 @@ def test_the_page_of_refusals_is_not_stale() -> None:
     assert (ROOT / "docs" / "refusals.md").read_text() == page, "run: nvshare-webhook policies --docs docs/refusals.md"
 
 
+@pytest.mark.parametrize(
+    ("code", "who"),
+    [
+        ("NamespaceExcluded", "policy"),
+        ("NamespaceNotOptedIn", "policy"),
+        ("NvidiaRuntimeWithoutGpu", "policy"),
+        ("AnnotationChanged", "policy"),
+        ("NamespacePolicyInvalid", "policy and webhook"),
+        ("GuardedHostPath", "policy and webhook"),
+        ("DebugContainerMount", "policy and webhook"),
+        ("InjectionLost", "webhook"),
+    ],
+)
+def test_the_page_says_who_decides(code: str, who: str) -> None:
+    (row,) = [line for line in refusals_page(examples_in(_CASES)).splitlines() if line.startswith(f"| [{code}]")]
+    assert row.endswith(f" | {who} |")
+
+
 def test_every_code_has_a_case_that_earns_it() -> None:
     earned = {code for case in CASES for code in (*case.codes, *case.offline_codes)}
     assert {rule.code for rule in all_rules()} - earned == _NOT_BY_A_POD

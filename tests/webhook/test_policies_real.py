@@ -21,6 +21,8 @@ def plane() -> Iterator[ControlPlane]:
     with control_plane(Options(controllers=True)) as running:
         running.create_namespace("on", labels=OPTED_IN)
         running.create_namespace("off")
+        reducing = {"nvshare.com/on-multi-gpu": "reduce", "nvshare.com/max-gpus": "1"}
+        running.create_namespace("reducing", labels=OPTED_IN, annotations=reducing)
         running.create_namespace("nvshare-system", labels=OPTED_IN)
         with installed(running, [*all_policies(), *hide_gpus.policy()]):
             wait_for_policies(running)
@@ -140,6 +142,34 @@ def test_a_template_that_will_do_raises_no_warning(client: ApiClient, kind: str)
         path, body = _workload(kind, {"spec": spec})
         answer = client.send("POST", path.format("on"), body)
         assert (answer.status, answer.warnings) == (201, []), answer.message
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
+def test_a_template_whose_pods_will_be_reduced_raises_no_warning(client: ApiClient, kind: str) -> None:
+    sent = pod(container("main", 2))["spec"]
+    sent["initContainers"] = [container("first", 3), container("beside", 0, restartPolicy="Always")]
+    path, body = _workload(kind, {"spec": sent})
+
+    reduced = client.send("POST", path.format("reducing"), body)
+    several = client.send("POST", path.format("reducing"), _with_mode(body, kind))
+
+    assert (reduced.status, reduced.warnings) == (201, []), reduced.message
+    assert "TooManyGpus: " in "".join(several.warnings)
+
+
+def _with_mode(body: Json, kind: str) -> Json:
+    found: Any = json.loads(json.dumps(body))
+    spec = found["spec"]["jobTemplate"]["spec"] if kind == "CronJob" else found["spec"]
+    spec["template"]["metadata"]["annotations"] = {"nvshare.com/multi-gpu": "gang"}
+    return found
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_template_that_reaches_a_guarded_folder_warns_at_once(client: ApiClient, kind: str) -> None:
+    sent = pod(container("main", 1))["spec"]
+    path, body = _workload(kind, {"spec": {**sent, "volumes": [{"name": "data", "hostPath": {"path": "/dev"}}]}})
+
+    assert "GuardedHostPath: " in "".join(client.send("POST", path.format("on"), body).warnings)
 
 
 def test_containers_that_asked_for_no_gpu_see_none_where_gpus_are_hidden(client: ApiClient) -> None:

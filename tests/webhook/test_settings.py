@@ -1,6 +1,7 @@
 """Settings: a flag beats the environment, which beats the file; what cannot be is said in a sentence."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,15 +31,38 @@ def test_where_a_setting_comes_from(
         ({"port": "x"}, {}, {}, "--port cannot be 'x'"),
         ({}, {"NVSHARE_WEBHOOK_IDLE_SECONDS": "5"}, {}, "NVSHARE_WEBHOOK_IDLE_SECONDS cannot be '5'"),
         ({}, {}, {"prot": 1}, "'prot', which is no setting"),
+        ({}, {}, {"prot": None, 5: None}, "'5', which is no setting"),
+        ({}, {"NVSHARE_WEBHOOK_PROT": "1"}, {}, "NVSHARE_WEBHOOK_PROT is no setting"),
+        ({}, {"NVSHARE_WEBHOOK_PORT_443": "1"}, {}, "NVSHARE_WEBHOOK_PORT_443 is no setting"),
         ({}, {}, {"log_format": "xml"}, "log_format in the settings file cannot be 'xml'"),
     ],
     ids=str,
 )
 def test_what_cannot_be(
-    flags: dict[str, str | None], environ: dict[str, str], file: dict[str, object], says: str
+    flags: dict[str, str | None], environ: dict[str, str], file: dict[Any, object], says: str
 ) -> None:
     with pytest.raises(StartError, match=says.replace("'", ".")):
         read_settings(flags, environ, file)
+
+
+def test_what_kubernetes_says_of_services_of_our_name_is_no_setting() -> None:
+    """In a pod with enableServiceLinks, in the namespace of the Service nvshare-webhook."""
+    told = {
+        "SERVICE_HOST": "10.96.0.7",
+        "SERVICE_PORT": "443",
+        "SERVICE_PORT_WEBHOOK": "443",
+        "PORT": "tcp://10.96.0.7:443",
+        "PORT_443_TCP": "tcp://10.96.0.7:443",
+        "PORT_443_TCP_PROTO": "tcp",
+        "PORT_443_TCP_PORT": "443",
+        "PORT_443_TCP_ADDR": "10.96.0.7",
+        "METRICS_SERVICE_HOST": "10.96.0.8",
+        "METRICS_PORT": "tcp://10.96.0.8:9090",
+        "METRICS_PORT_9090_TCP": "tcp://10.96.0.8:9090",
+    }
+    environ = {f"NVSHARE_WEBHOOK_{name}": value for name, value in told.items()}
+
+    assert read_settings({}, environ, {}) == read_settings({}, {}, {})
 
 
 def test_every_setting_is_printed() -> None:
@@ -46,8 +70,8 @@ def test_every_setting_is_printed() -> None:
     assert [line.partition("=")[0] for line in shown] == [option.name for option in OPTIONS]
 
 
-@pytest.mark.parametrize("content", ["- 1", "a: ["], ids=["a list", "no YAML"])
-def test_a_file_that_is_no_mapping(tmp_path: Path, content: str) -> None:
-    (tmp_path / "s.yaml").write_text(content)
+@pytest.mark.parametrize("content", [b"- 1", b"a: [", b"port: \xff"], ids=["a list", "no YAML", "no text"])
+def test_a_file_that_is_no_mapping(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.yaml").write_bytes(content)
     with pytest.raises(StartError, match=r"s\.yaml"):
         read_file(str(tmp_path / "s.yaml"))

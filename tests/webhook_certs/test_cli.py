@@ -42,6 +42,7 @@ def test_the_words_of_what_are_the_cores() -> None:
         pytest.param(("status",), "contexts: 3", "is no kubeconfig that can be used", id="one of other parts"),
         pytest.param(("rotate", "--leaf-days", "0"), NOBODY, "--leaf-days must be more than 0", id="a life of no time"),
         pytest.param(("rotate", "--leaf-renew-days", "90"), NOBODY, "must live longer", id="renewed before it is made"),
+        pytest.param(("rotate", "--urgent-hours", "720"), NOBODY, "lower --urgent-hours", id="always urgent"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(

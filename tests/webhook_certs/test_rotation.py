@@ -200,6 +200,25 @@ def test_an_expired_certificate_is_replaced_at_once(days):
     assert is_whole(world)
 
 
+def test_a_ca_near_its_end_is_replaced_without_a_cronjob():
+    world = installed()
+    old = issue.new_authority(now=world.now, days=0.3)
+    leaf = issue.new_leaf(old, SETTINGS.server_names, now=world.now, days=30)
+    world.bundles = dict.fromkeys(ENTRIES, material.read_bundle(old.certificate))
+    world.guarded = False
+    world.put(material.write(Material(old, leaf)))
+    world.replicas = dict.fromkeys(world.replicas, material.to_der(leaf.certificate))
+    world.pass_time(60)
+    world.guarded = True
+
+    while (seconds := mend(world, SETTINGS, world.around())) is not None:
+        world.pass_time(seconds)
+
+    assert parts(world).authority != old
+    assert world.refused == []
+    assert is_whole(world)
+
+
 def test_renewal_comes_before_the_end_without_being_asked_for():
     world = installed()
     first = parts(world)

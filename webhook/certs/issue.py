@@ -72,6 +72,8 @@ def _host(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
+        if not name:
+            raise
         return x509.DNSName(name)
 
 

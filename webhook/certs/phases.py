@@ -151,7 +151,7 @@ class _Decision:
         wrong = self._exactly(self.material.trusted())
         if wrong:
             return wrong
-        if self.asked is Asked.AUTHORITY or (self.asked is Asked.DUE and self._authority_is_due()):
+        if self.asked is Asked.AUTHORITY or self._authority_is_due():
             return Step(Act.START, "the CA is to be replaced", Phase.PUBLISH)
         if self.asked is Asked.LEAF or self._is_due():
             return self._renew("the serving certificate is to be renewed")
@@ -198,8 +198,10 @@ class _Decision:
         return self._ends_within(serving.certificate, days) and ends_at(serving.certificate) < at_most
 
     def _authority_is_due(self) -> bool:
+        """In its last hours also unasked: no serving certificate can outlive it."""
+        days = {Asked.DUE: self.settings.authority_renew_days}.get(self.asked, self.settings.urgent_hours / 24)
         authority = self.material.authority
-        return authority is not None and self._ends_within(authority.certificate, self.settings.authority_renew_days)
+        return authority is not None and self._ends_within(authority.certificate, days)
 
     def _ends_within(self, certificate: bytes, days: float) -> bool:
         return ends_at(certificate) - self.now < timedelta(days=days)

@@ -3,6 +3,10 @@
 `prepare` before the worker is forked, `start` in it.  May import this package, threads and files.
 """
 
+import atexit
+import fcntl
+import os
+import shutil
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -13,7 +17,9 @@ from webhook.certs.keep import into_folder, keep
 from webhook.certs.settings import Settings
 from webhook.cluster_client import client_of
 
-_MEMORY = "/dev/shm"
+_MEMORY = Path("/dev/shm")
+_PREFIX = "nvshare-webhook-"
+_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +46,37 @@ class KeptPair:
 def prepare(kubeconfig: str) -> KeptPair:
     """A folder in memory, and the way to the cluster; raises a StartError where none is known."""
     cluster = Cluster(client_of(kubeconfig), Settings())
-    return KeptPair(cluster, Path(tempfile.mkdtemp(prefix="nvshare-webhook-", dir=_MEMORY)))
+    return KeptPair(cluster, own_folder())
+
+
+def own_folder(parent: Path = _MEMORY) -> Path:
+    """A new folder that goes with this process, and with it those of processes that were killed: they hold keys."""
+    for left in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+        abandoned = _locked(left, os.O_RDWR)
+        if abandoned is not None:
+            shutil.rmtree(left.parent, ignore_errors=True)
+            os.close(abandoned)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    _locked(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    atexit.register(_remove, folder, os.getpid())
+    return folder
+
+
+def _locked(lock: Path, flags: int) -> int | None:
+    """The lock, held until the process and its children end; None where another one lives that holds it."""
+    try:
+        descriptor = os.open(lock, flags, 0o600)
+    except OSError:
+        return None  # gone meanwhile, or another user's
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """At the end of the process that made it; a worker's end is not."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -77,4 +77,9 @@ def read(arguments: argparse.Namespace) -> Settings:
             "a certificate must live longer than the time before its end at which it is renewed:"
             " raise --leaf-days or --authority-days"
         )
+    if not settings.urgent_hours / 24 < min(settings.leaf_days, settings.authority_days):
+        raise BadSetting(
+            "a certificate must live longer than the hours before its end in which the webhook itself renews it:"
+            " lower --urgent-hours, or raise --leaf-days or --authority-days"
+        )
     return settings

@@ -51,7 +51,7 @@ OTHER_GPUS_CEL = (
     f".map(c, \"container '\" + c.name + \"' asks \" + c.resources.limits.filter(k, {_IS_OTHER}).join(' and '))"
     " + (variables.spec.?resourceClaims.orValue([]).size() > 0 ? ['the pod has resourceClaims'] : [])"
 )
-_NAMES_MODE = " || ".join(
+NAMES_MODE_CEL = " || ".join(
     f"{cel.text(names.MULTI_GPU)} in variables.{holder}" for holder in ("annotations", "namespace_annotations")
 )
 
@@ -63,7 +63,7 @@ RULES: tuple[PodRule, ...] = (
         f" such as NCCL or another collective: all its GPUs take turns together) or `{names.MULTI_GPU}: per-device`"
         " (independent work on each GPU: each takes its own turns), or ask for 1.",
         find=_without_mode,
-        cel=f"({_NAMES_MODE}) ? [] : variables.asking.filter(c, {cel.VGPUS} > 1)"
+        cel=f"({NAMES_MODE_CEL}) || variables.reduces ? [] : variables.asking.filter(c, {cel.VGPUS} > 1)"
         f'.map(c, "container \'" + c.name + "\' asks " + string({cel.VGPUS}))',
     ),
     Rule(

@@ -64,7 +64,7 @@ _GUARDED = (
     f"(e.name in {cel.texts(GUARDED_NAMES)} || (e.name.startsWith({cel.text(GUARDED_PREFIX)})"
     f" && e.name != {cel.text(names.ENV_LOG)}))"
 )
-_MODE = f"({cel.VGPUS} == 1 ? 'single' : variables.mode)"
+_MODE = f"({cel.VGPUS} == 1 || variables.reduces ? 'single' : variables.mode)"
 _OURS = (
     f"((e.name == {cel.text(names.ENV_MODE)} && e.?value.orValue('') == {_MODE})"
     f" || (c.?envFrom.orValue([]).size() > 0"

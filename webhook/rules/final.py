@@ -3,20 +3,18 @@
 And, for pods in files, what the API server says by itself.  May import the contract, `injection` and `rule`.
 """
 
-from dataclasses import replace
-
 from contract import names
 from contract.grammar import Injection
 from contract.reasons import ReasonCode
-from webhook.injection import complete, was_given_volumes
+from webhook.injection import hide_gpus_from_debuggers, undone
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _lost(facts: Facts) -> Offenders:
     if facts.namespace.injection is Injection.WARN:
         return ()  # nothing was completed
-    given = replace(facts, with_volumes=was_given_volumes(facts))
-    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in complete(given)))
+    missing = hide_gpus_from_debuggers(facts.new_ephemeral) if facts.is_debugging else undone(facts)
+    return tuple(dict.fromkeys(operation["path"].removesuffix("/-") for operation in missing))
 
 
 def _illegal_quantities(facts: Facts) -> Offenders:
