@@ -147,8 +147,6 @@ class Turns:
         share = tenant.shares[gpu.uuid]
         share.forget(process)
         gpu.reserving.pop(process, None)
-        if not tenant.processes:
-            share.reserved = 0
         memory.recount(self.rules, gpu, tenant)
 
     def _forget(self, tenant: Tenant) -> None:
@@ -250,7 +248,10 @@ class Turns:
         """A process says what it has allocated."""
         tenant = self.members[process]
         (gpu,) = self._own_gpus(tenant, (said.gpu,))
-        tenant.shares[said.gpu].set_using(process, said.pageable, said.unpageable)
+        share = tenant.shares[said.gpu]
+        share.set_using(process, said.pageable, said.unpageable)
+        if process in gpu.reserving:
+            share.promise(process, gpu.reserving[process][1])  # it has yet to hear of it
         memory.recount(self.rules, gpu, tenant)
         self._make_room(gpu, tenant, now)
 
@@ -259,7 +260,7 @@ class Turns:
         tenant = self.members[process]
         (gpu,) = self._own_gpus(tenant, (asked.gpu,))
         self._refuse_beyond(gpu, tenant, asked.bytes)
-        tenant.shares[asked.gpu].reserved = asked.bytes
+        tenant.shares[asked.gpu].promise(process, asked.bytes)
         memory.recount(self.rules, gpu, tenant)
         gpu.reserving[process] = (tenant, asked.bytes)
         self._make_room(gpu, tenant, now)
