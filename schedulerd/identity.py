@@ -85,6 +85,7 @@ class Folders:
             raise Unusable(
                 f"cannot follow {self.folder}: {error.strerror}. Choose another with --allocations."
             ) from None
+        self.server.desk.turns.histories.kept = FOREVER  # as long as the folder is there
         loop = self.server.loop
         loop.watch(self._watch, self._changed)
         loop.add_alarm(lambda: self._look_at, self._look)
@@ -107,6 +108,7 @@ class Folders:
         there = _folders(self.folder)
         for name in [one for one, have in self._listening.items() if there.get(one) != have.inode]:
             self.server.stop_listening(self._listening.pop(name).listener)
+            self.server.desk.turns.histories.forget_all_of(name)
         for name in there.keys() - self._listening.keys():
             self._listen(name, there[name])
 

@@ -81,7 +81,7 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class Tenant:
-    """A container with at least one process connected, or with a history."""
+    """A container with at least one process connected; of those that left, `Histories` knows."""
 
     facts: Container
     gang: bool

@@ -13,6 +13,7 @@ from schedulerd import memory
 from schedulerd.accounts import Share
 from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.grants import Grants
+from schedulerd.histories import Histories
 from schedulerd.jamwatch import JamWatch
 from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
 from schedulerd.model import (
@@ -54,6 +55,7 @@ class Turns:
         self.members: dict[int, Tenant] = {}
         self._left_behind = left_behind
         self._serial = 0
+        self.histories = Histories()
         self.jams = JamWatch(self.grants)
         self.grants.on_part = self.jams.waits
         self.returning = Returning(self.grants, lambda tenant, gpus, now: self._wish(set(), tenant, gpus, now))
@@ -97,10 +99,12 @@ class Turns:
         return slot
 
     def _new_tenant(self, container: Container) -> Tenant:
-        tenant = Tenant(facts=container, gang=container.mode is Mode.GANG)
+        before = self.histories.take(container.key)
+        gang = container.mode is Mode.GANG or (before is not None and before.gang)
+        tenant = Tenant(facts=container, gang=gang)
         for uuid in container.gpus:
             gpu = self.gpu(uuid)
-            tenant.shares[gpu.uuid] = Share()
+            tenant.shares[gpu.uuid] = Share() if before is None else before.shares.get(uuid, Share())
             gpu.tenants[container.key] = tenant
         return tenant
 
@@ -140,7 +144,7 @@ class Turns:
         for uuid in tenant.facts.gpus:
             self._forget_memory(self.gpu(uuid), tenant, process)
         if not tenant.processes:
-            self._forget(tenant)
+            self._forget(tenant, now)
         self.grants.settle([self.gpu(uuid) for uuid in tenant.facts.gpus], now)
 
     def _forget_memory(self, gpu: Gpu, tenant: Tenant, process: int) -> None:
@@ -149,7 +153,8 @@ class Turns:
         gpu.reserving.pop(process, None)
         memory.recount(self.rules, gpu, tenant)
 
-    def _forget(self, tenant: Tenant) -> None:
+    def _forget(self, tenant: Tenant, now: Seconds) -> None:
+        self.histories.keep(tenant.facts.key, tenant.shares, now, gang=tenant.gang)
         del self.tenants[tenant.facts.key]
         for uuid in tenant.facts.gpus:
             del self.gpu(uuid).tenants[tenant.facts.key]

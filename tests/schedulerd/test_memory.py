@@ -189,14 +189,14 @@ def test_memory_of_the_dead_counts_no_more(floor):
 PLAIN = AllocationKind.PLAIN
 
 
-def promised_and_gone(floor, a, mate):
+def promised_and_gone(floor, a, _mate):
     """It dies; another process of its container lives on, with nothing."""
     reserve(floor, a, 12 * GIB)
     use(floor, a, 12 * GIB)
     floor.leave(a)
 
 
-def promised_and_freed(floor, a, mate):
+def promised_and_freed(floor, a, _mate):
     reserve(floor, a, 12 * GIB)
     use(floor, a, 12 * GIB)
     use(floor, a, 0)
