@@ -232,11 +232,10 @@ class Folders:
         tenant = self.server.desk.turns.tenants.get(container.key)
         if tenant is None:
             return
-        before = tenant.facts
-        steering.set_facts(self.server.desk.turns, container, self.server.loop.clock())
+        turns, now, before = self.server.desk.turns, self.server.loop.clock(), tenant.facts
+        steering.set_facts(turns, container, now)
         if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
-            for client in tuple(tenant.processes):
-                self.server.hang_up(client)
+            steering.welcome_anew(turns, tenant, now)
 
     def _admit(self, waiting: Waiting) -> None:
         """By what is known now, were it nothing."""

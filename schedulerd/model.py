@@ -91,6 +91,8 @@ class Tenant:
     pids: dict[int, int] = field(default_factory=dict)
     roster: tuple[int, ...] = ()
     """The pids alone."""
+    anew: bool = False
+    """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)

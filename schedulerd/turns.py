@@ -89,6 +89,8 @@ class Turns:
         tenant = self.tenants.get(container.key)
         if tenant is None:
             tenant = self.tenants[container.key] = self._new_tenant(container)
+        elif not tenant.turns:
+            tenant.anew = False  # this one hears what is right now
         slot = _free_slot(tenant)
         tenant.processes[process] = slot
         tenant.pids[process] = pid
