@@ -27,6 +27,8 @@ class Share:
     """How long it is expected to be busy before it falls idle; 0 for an unknown one, which is then tried soon."""
     burst_so_far: Seconds = 0.0
     held: Seconds = 0.0
+    busy: Seconds = 0.0
+    """How long its processes had work in flight in their turns, by their own word."""
     waited: Seconds = 0.0
     waits: list[int] = field(default_factory=lambda: [0] * (len(WAIT_BOUNDS) + 1))
     turns: int = 0

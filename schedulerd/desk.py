@@ -20,7 +20,7 @@ from schedulerd.policies import FOREVER, Seconds
 from schedulerd.turns import Turns
 
 MOST_OF_A_FOLDER = 2 * LEDGER_SLOTS
-"""Connections: a container may have half as many processes, and each may come again before its old one is known gone."""
+"""Connections; it may have half as many processes, and each may come again before its old one is known to be gone."""
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
 

@@ -231,6 +231,8 @@ class Turns:
         turn = self.grants.turns.get(answer.turn)
         if turn is None or process not in turn.riders:
             return
+        if answer.busy_us:
+            _count_busy(turn, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
             turn.riders[process] = tuple(gpu for gpu in turn.riders[process] if gpu not in answer.gpus)
             if turn.riders[process]:
@@ -342,6 +344,13 @@ class Turns:
             if uuid not in tenant.shares:
                 raise NotYours(f"{uuid} was not given to this container; it has {', '.join(tenant.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
+
+
+def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
+    """In equal parts on its GPUs, of which a process tells the sum; at most as long as the turn."""
+    part = min(said / len(turn.gpus), now - turn.granted_at)
+    for name in turn.names:
+        turn.tenant.shares[name].busy += part
 
 
 def _free_slot(tenant: Tenant) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from contract.grammar import Mode
 from schedulerd.histories import Histories
+from schedulerd.messages import Done
 from schedulerd.model import Rules
 from schedulerd.observer.fairness import jain
 from schedulerd.policies import POLICIES
@@ -199,6 +200,25 @@ def test_what_a_container_had_is_counted_on_when_it_comes_again():
     share = floor.turns.tenants["a"].shares["GPU-1"]
 
     assert (share.turns, share.held) == (1, pytest.approx(3.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        pytest.param(0.5, 0.25, id="in equal parts on the turn's GPUs"),
+        pytest.param(1000.0, 1.0, id="never longer than the turn"),
+    ],
+)
+def test_busy_time_is_what_the_process_says_within_its_turn(said, counted):
+    floor = Floor(Rules())
+    a = floor.join(worker("a", 1, 2).container)
+    floor.want(a, "GPU-1", "GPU-2")
+    floor.pass_time(1.0)
+    (turn,) = floor.seats[a].turns
+    floor.turns.done(a, Done(turn, busy_us=round(said * 1e6)), floor.now)
+    shares = floor.turns.tenants["a"].shares
+
+    assert [shares[gpu].busy for gpu in ("GPU-1", "GPU-2")] == pytest.approx([counted, counted])
 
 
 def test_of_those_that_left_only_so_many_are_remembered_and_only_so_long():
