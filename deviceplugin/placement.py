@@ -4,7 +4,7 @@ The room's core: pure, and total.  The kubelet rejects the pod when GetPreferred
 raises: what is odd is put last, what is missing is left out.  May import `contract` and the inventory only.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -129,8 +129,3 @@ _BY_COUNT: dict[Strategy, Callable[[float, int], tuple[float, int]]] = {
     Strategy.SPREAD: lambda share, free: (-share, -free),
     Strategy.PACK: lambda share, free: (share, free),
 }
-
-
-def gpus_of(device_ids: Iterable[str], inventory: Inventory) -> tuple[str, ...]:
-    """The UUIDs behind the ids, one an id, in their order; an unknown id names itself."""
-    return tuple(_slot(device_id, inventory).uuid for device_id in device_ids)

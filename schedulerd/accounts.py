@@ -27,6 +27,8 @@ class Share:
     """How long it is expected to be busy before it falls idle; 0 for an unknown one, which is then tried soon."""
     burst_so_far: Seconds = 0.0
     held: Seconds = 0.0
+    busy: Seconds = 0.0
+    """How long its processes had work in flight in their turns, by their own word."""
     waited: Seconds = 0.0
     waits: list[int] = field(default_factory=lambda: [0] * (len(WAIT_BOUNDS) + 1))
     turns: int = 0
@@ -36,8 +38,10 @@ class Share:
     """Of each process: pageable and unpageable bytes, as it last said."""
     pageable: int = 0
     unpageable: int = 0
+    promised: dict[int, int] = field(default_factory=dict)
+    """To each process that asked: the bytes that its container may grow to."""
     reserved: int = 0
-    """Bytes it was promised."""
+    """The most of them."""
     needed: int = 0
     """What is counted on the GPU for it: bytes in all, contexts included."""
     pinned: int = 0
@@ -62,15 +66,26 @@ class Share:
             burst = 0.0
         self.burst_so_far = burst
 
+    def promise(self, process: int, size: int) -> None:
+        """A process asked for room to grow; 0: it needs it no more."""
+        if size:
+            self.promised[process] = size
+        else:
+            self.promised.pop(process, None)
+        self.reserved = max(self.promised.values(), default=0)
+
     def set_using(self, process: int, pageable: int, unpageable: int) -> None:
-        """A process said what it has."""
+        """A process said what it has; once it gives back, it has grown as far as it was going to."""
         before = self.using.get(process, (0, 0))
+        if pageable + unpageable < sum(before):
+            self.promise(process, 0)
         self.using[process] = (pageable, unpageable)
         self.pageable += pageable - before[0]
         self.unpageable += unpageable - before[1]
 
     def forget(self, process: int) -> None:
-        """A process has gone, and its memory with it."""
+        """A process has gone, and with it its memory and what it was promised."""
+        self.promise(process, 0)
         pageable, unpageable = self.using.pop(process, (0, 0))
         self.pageable -= pageable
         self.unpageable -= unpageable

@@ -12,12 +12,15 @@ from typing import Protocol
 from contract import wire as numbers
 from contract.grammar import Mode
 from contract.line import LONGEST, Line
+from contract.shared_memory import LEDGER_SLOTS
 from schedulerd import messages, wire
 from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, TooMany
 from schedulerd.model import Admit, Ask, Container, Hangup, Order, Tell
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.turns import Turns
 
+MOST_OF_A_FOLDER = 2 * LEDGER_SLOTS
+"""Connections; it may have half as many processes, and each may come again before its old one is known to be gone."""
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
 
@@ -33,6 +36,7 @@ class Conversation:
     """One connection."""
 
     client: int
+    folder: str = ""
     buffer: bytes = b""
     hello: messages.Hello | None = None
     welcomed: bool = False
@@ -50,6 +54,8 @@ class Desk:
         self.between: Callable[[], None] = lambda: None
         """Called after each line of several; the shell carries out what was decided up to there."""
         self.refusals: dict[str, int] = {}
+        self._crowds: dict[str, int] = {}
+        """Connections by the folder that they came through."""
         self._strangers: dict[int, Seconds] = {}
         """Who has not said hello, and since when; in the order they came."""
         self._handlers: dict[type, Callable[..., None]] = {
@@ -67,12 +73,15 @@ class Desk:
 
     # ------------------------------------------------------------------ connections
 
-    def connected(self, client: int, now: Seconds) -> None:
-        """A connection was accepted."""
-        self.conversations[client] = Conversation(client)
+    def connected(self, client: int, now: Seconds, *, folder: str = "") -> None:
+        """A connection was accepted, of an allocation's own socket or of everybody's."""
+        one = self.conversations[client] = Conversation(client, folder)
         self._strangers[client] = now
+        crowd = self._crowds[folder] = self._crowds.get(folder, 0) + 1
         if len(self.conversations) > numbers.MOST_CONNECTIONS:
-            self._refuse(self.conversations[client], TooMany("there is no room for another connection"), "")
+            self._refuse(one, TooMany("there is no room for another connection"), "")
+        elif folder and crowd > MOST_OF_A_FOLDER:
+            self._refuse(one, TooMany(f"a container has at most {MOST_OF_A_FOLDER} connections"), "")
 
     def gone(self, client: int, now: Seconds) -> None:
         """A connection has ended, or its process has died."""
@@ -80,6 +89,9 @@ class Desk:
         one = self.conversations.pop(client, None)
         if one is not None:
             one.closing = True
+            self._crowds[one.folder] -= 1
+            if not self._crowds[one.folder]:
+                del self._crowds[one.folder]
             self.turns.leave(client, now)
 
     def next_stranger_alarm(self) -> Seconds:

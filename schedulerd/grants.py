@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from schedulerd import memory
 from schedulerd.messages import Grant, Wanted, Yield
-from schedulerd.model import Accounted, Gpu, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.model import Accounted, Gpu, Hangup, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds
 
 _WORD = 0xFFFFFFFF
@@ -113,7 +113,7 @@ class Grants:
         return True
 
     def _is_open(self, gpu: Gpu, wish: Wish, now: Seconds) -> bool:
-        if gpu.paused is not None or gpu.uuid in wish.tenant.turns:
+        if gpu.paused is not None or gpu.uuid in wish.tenant.turns or wish.tenant.anew:
             return False
         if now < gpu.closed_until and gpu.missing.keys() != {wish.tenant.facts.key}:
             return False  # of its own processes a container need not be afraid
@@ -227,6 +227,13 @@ class Grants:
             if not gpu.holders and not gpu.queue.arrivals:
                 gpu.clock = max(gpu.clock, share.virtual)
             self.orders.append(SetGate(tenant.facts.key, gpu.uuid, 0))
+        if tenant.anew:
+            self.hang_up_at_rest(tenant)
+
+    def hang_up_at_rest(self, tenant: Tenant) -> None:
+        """Its processes come again and hear what has changed; not while kernels of theirs may run."""
+        if not tenant.turns:
+            self.orders.extend(Hangup(process) for process in tenant.processes)
 
     def drop(self, wish: Wish) -> None:
         """A wish waits no longer."""

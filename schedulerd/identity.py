@@ -85,6 +85,7 @@ class Folders:
             raise Unusable(
                 f"cannot follow {self.folder}: {error.strerror}. Choose another with --allocations."
             ) from None
+        self.server.desk.turns.histories.kept = FOREVER  # as long as the folder is there
         loop = self.server.loop
         loop.watch(self._watch, self._changed)
         loop.add_alarm(lambda: self._look_at, self._look)
@@ -107,6 +108,7 @@ class Folders:
         there = _folders(self.folder)
         for name in [one for one, have in self._listening.items() if there.get(one) != have.inode]:
             self.server.stop_listening(self._listening.pop(name).listener)
+            self.server.desk.turns.histories.forget_all_of(name)
         for name in there.keys() - self._listening.keys():
             self._listen(name, there[name])
 
@@ -230,11 +232,10 @@ class Folders:
         tenant = self.server.desk.turns.tenants.get(container.key)
         if tenant is None:
             return
-        before = tenant.facts
-        steering.set_facts(self.server.desk.turns, container, self.server.loop.clock())
+        turns, now, before = self.server.desk.turns, self.server.loop.clock(), tenant.facts
+        steering.set_facts(turns, container, now)
         if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
-            for client in tuple(tenant.processes):
-                self.server.hang_up(client)
+            steering.welcome_anew(turns, tenant, now)
 
     def _admit(self, waiting: Waiting) -> None:
         """By what is known now, were it nothing."""

@@ -81,7 +81,7 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class Tenant:
-    """A container with at least one process connected, or with a history."""
+    """A container with at least one process connected; of those that left, `Histories` knows."""
 
     facts: Container
     gang: bool
@@ -91,6 +91,8 @@ class Tenant:
     pids: dict[int, int] = field(default_factory=dict)
     roster: tuple[int, ...] = ()
     """The pids alone."""
+    anew: bool = False
+    """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
     wishes: dict[str, "Wish"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)

@@ -110,7 +110,7 @@ class Server:
         pid, _ = connection.peer()
         self.on_peer(client, pid)
         self._lives.follow(connection, pid)
-        self.desk.connected(client, self.loop.clock())
+        self.desk.connected(client, self.loop.clock(), folder=folder)
 
     # ------------------------------------------------------------------ events
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from contract.grammar import Mode
 from schedulerd import memory
-from schedulerd.model import Container, Gpu
+from schedulerd.model import Container, Gpu, Tenant
 from schedulerd.policies import Policy, Seconds
 from schedulerd.turns import Turns
 
@@ -82,3 +82,11 @@ def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
     for uuid in tenant.facts.gpus:
         memory.recount(turns.rules, turns.gpu(uuid), tenant)
     turns.grants.settle([turns.gpu(uuid) for uuid in tenant.facts.gpus], now)
+
+
+def welcome_anew(turns: Turns, tenant: Tenant, now: Seconds) -> None:
+    """What a container's processes were told is wrong: they end its turns, are hung up on, and come again."""
+    tenant.anew = True
+    for turn in dict.fromkeys(tenant.turns.values()):
+        turns.grants.ask(turn, now)
+    turns.grants.hang_up_at_rest(tenant)

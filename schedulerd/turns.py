@@ -13,6 +13,7 @@ from schedulerd import memory
 from schedulerd.accounts import Share
 from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.grants import Grants
+from schedulerd.histories import Histories
 from schedulerd.jamwatch import JamWatch
 from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
 from schedulerd.model import (
@@ -54,6 +55,7 @@ class Turns:
         self.members: dict[int, Tenant] = {}
         self._left_behind = left_behind
         self._serial = 0
+        self.histories = Histories()
         self.jams = JamWatch(self.grants)
         self.grants.on_part = self.jams.waits
         self.returning = Returning(self.grants, lambda tenant, gpus, now: self._wish(set(), tenant, gpus, now))
@@ -87,6 +89,8 @@ class Turns:
         tenant = self.tenants.get(container.key)
         if tenant is None:
             tenant = self.tenants[container.key] = self._new_tenant(container)
+        elif not tenant.turns:
+            tenant.anew = False  # this one hears what is right now
         slot = _free_slot(tenant)
         tenant.processes[process] = slot
         tenant.pids[process] = pid
@@ -97,10 +101,12 @@ class Turns:
         return slot
 
     def _new_tenant(self, container: Container) -> Tenant:
-        tenant = Tenant(facts=container, gang=container.mode is Mode.GANG)
+        before = self.histories.take(container.key)
+        gang = container.mode is Mode.GANG or (before is not None and before.gang)
+        tenant = Tenant(facts=container, gang=gang)
         for uuid in container.gpus:
             gpu = self.gpu(uuid)
-            tenant.shares[gpu.uuid] = Share()
+            tenant.shares[gpu.uuid] = Share() if before is None else before.shares.get(uuid, Share())
             gpu.tenants[container.key] = tenant
         return tenant
 
@@ -140,18 +146,17 @@ class Turns:
         for uuid in tenant.facts.gpus:
             self._forget_memory(self.gpu(uuid), tenant, process)
         if not tenant.processes:
-            self._forget(tenant)
+            self._forget(tenant, now)
         self.grants.settle([self.gpu(uuid) for uuid in tenant.facts.gpus], now)
 
     def _forget_memory(self, gpu: Gpu, tenant: Tenant, process: int) -> None:
         share = tenant.shares[gpu.uuid]
         share.forget(process)
         gpu.reserving.pop(process, None)
-        if not tenant.processes:
-            share.reserved = 0
         memory.recount(self.rules, gpu, tenant)
 
-    def _forget(self, tenant: Tenant) -> None:
+    def _forget(self, tenant: Tenant, now: Seconds) -> None:
+        self.histories.keep(tenant.facts.key, tenant.shares, now, gang=tenant.gang)
         del self.tenants[tenant.facts.key]
         for uuid in tenant.facts.gpus:
             del self.gpu(uuid).tenants[tenant.facts.key]
@@ -226,6 +231,8 @@ class Turns:
         turn = self.grants.turns.get(answer.turn)
         if turn is None or process not in turn.riders:
             return
+        if answer.busy_us:
+            _count_busy(turn, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
             turn.riders[process] = tuple(gpu for gpu in turn.riders[process] if gpu not in answer.gpus)
             if turn.riders[process]:
@@ -250,7 +257,10 @@ class Turns:
         """A process says what it has allocated."""
         tenant = self.members[process]
         (gpu,) = self._own_gpus(tenant, (said.gpu,))
-        tenant.shares[said.gpu].set_using(process, said.pageable, said.unpageable)
+        share = tenant.shares[said.gpu]
+        share.set_using(process, said.pageable, said.unpageable)
+        if process in gpu.reserving:
+            share.promise(process, gpu.reserving[process][1])  # it has yet to hear of it
         memory.recount(self.rules, gpu, tenant)
         self._make_room(gpu, tenant, now)
 
@@ -259,7 +269,7 @@ class Turns:
         tenant = self.members[process]
         (gpu,) = self._own_gpus(tenant, (asked.gpu,))
         self._refuse_beyond(gpu, tenant, asked.bytes)
-        tenant.shares[asked.gpu].reserved = asked.bytes
+        tenant.shares[asked.gpu].promise(process, asked.bytes)
         memory.recount(self.rules, gpu, tenant)
         gpu.reserving[process] = (tenant, asked.bytes)
         self._make_room(gpu, tenant, now)
@@ -334,6 +344,13 @@ class Turns:
             if uuid not in tenant.shares:
                 raise NotYours(f"{uuid} was not given to this container; it has {', '.join(tenant.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
+
+
+def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
+    """In equal parts on its GPUs, of which a process tells the sum; at most as long as the turn."""
+    part = min(said / len(turn.gpus), now - turn.granted_at)
+    for name in turn.names:
+        turn.tenant.shares[name].busy += part
 
 
 def _free_slot(tenant: Tenant) -> int:

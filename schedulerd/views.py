@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 
 from contract.line import Line, encode
 from contract.load import GpuLoad, Load, encode_load
-from schedulerd import memory
 from schedulerd.accounts import Share
 from schedulerd.model import Gpu, Stage, Tenant
 from schedulerd.node import Figures, Node, PodFacts
@@ -145,6 +144,7 @@ def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
             "state": state,
             "since_ms": None if since is None else max(0, round((now - since) * 1000)),
             "held_us": round(share.held * 1e6),
+            "busy_us": round(share.busy * 1e6),
             "waited_us": round(share.waited * 1e6),
             "waits": ",".join(map(str, share.waits)),
             "turns": share.turns,
@@ -164,8 +164,3 @@ def state_of(gpu: Gpu, tenant: Tenant) -> tuple[str, Seconds | None]:
     if wish is not None:
         return "waits", wish.since
     return "rests", None
-
-
-def fits(turns: Turns, gpu: Gpu) -> bool | None:
-    """Whether all working sets on a card fit together; None while its size is unknown."""
-    return None if gpu.capacity is None else memory.room(turns.rules, gpu) >= gpu.needed

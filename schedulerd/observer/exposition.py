@@ -72,6 +72,13 @@ PLACE_METRICS = (
     Metric(
         "nvshare_schedulerd_held_seconds_total", "counter", "held_us", 1e-6, "Time in which the container held the GPU."
     ),
+    Metric(
+        "nvshare_schedulerd_busy_seconds_total",
+        "counter",
+        "busy_us",
+        1e-6,
+        "Time in which its processes had work in flight there, by their own word and summed over them.",
+    ),
     Metric("nvshare_schedulerd_turns_total", "counter", "turns", 1, "Turns of the container on the GPU."),
     Metric("nvshare_schedulerd_yields_asked_total", "counter", "yields", 1, "Times it was asked to yield."),
     Metric("nvshare_schedulerd_overdue_total", "counter", "overdue", 1, "Times it was shut out after the grace."),

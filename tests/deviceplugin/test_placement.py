@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contract.device_id import decode
 from contract.load import GpuLoad
 from deviceplugin.inventory import Inventory, Rules, take_stock
-from deviceplugin.placement import Policy, Request, Strategy, gpus_of, prefer
+from deviceplugin.placement import Policy, Request, Strategy, prefer
 from deviceplugin.scoring import Weights, penalties
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
@@ -19,6 +19,12 @@ SPREAD, PACK = Policy(), Policy(strategy=Strategy.PACK)
 
 def ids(uuid: str, *ordinals: int) -> tuple[str, ...]:
     return tuple(f"{uuid}__{ordinal}" for ordinal in ordinals)
+
+
+def gpus_of(device_ids: tuple[str, ...], inventory: Inventory) -> tuple[str, ...]:
+    """The UUIDs behind the ids; an id that the inventory does not know is a GPU of its own."""
+    known = inventory.slot_of
+    return tuple(known[one].uuid if one in known else one for one in device_ids)
 
 
 TEN = range(10)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
-from schedulerd.model import Container, Notice, Order, Rules, SetGate, Stage, Tell
+from schedulerd.model import Container, Hangup, Notice, Order, Rules, SetGate, Stage, Tell
 from schedulerd.turns import Turns
 
 
@@ -90,9 +90,10 @@ class Floor:
     # ------------------------------------------------------------------ orders
 
     def carry_out(self) -> None:
-        for order in self.turns.take_orders():
-            self.history.append(repr(order))
-            self._carry_out(order)
+        while orders := self.turns.take_orders():
+            for order in orders:
+                self.history.append(repr(order))
+                self._carry_out(order)
         self.check()
 
     def _carry_out(self, order: Order) -> None:
@@ -101,6 +102,9 @@ class Floor:
             turn = self.turns.grants.turns.get(f"{self.turns.grants.epoch}.{order.word}")
             self.exclusive[order.container, order.gpu] = turn is not None and not turn.beside
             self._check_gates_of(order.gpu)
+        elif isinstance(order, Hangup):
+            del self.seats[order.client]
+            self.turns.leave(order.client, self.now)
         elif isinstance(order, Notice):
             self.notices.append(order)
         elif isinstance(order, Tell):
@@ -171,7 +175,7 @@ class Floor:
     def _check_no_idle_waiting(self, tenant) -> None:
         for wish in tenant.wishes.values():
             free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, wish) for gpu in wish.gpus)
-            if free:
+            if free and not tenant.anew:
                 raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in wish.gpus]}, which are free")
 
     def state(self) -> tuple:

@@ -5,10 +5,13 @@ import random
 import pytest
 
 from contract.grammar import Mode
+from schedulerd.histories import Histories
+from schedulerd.messages import Done
 from schedulerd.model import Rules
 from schedulerd.observer.fairness import jain
 from schedulerd.policies import POLICIES
 from tests.schedulerd.simulation import Simulation, worker
+from tests.schedulerd.stage import Floor
 
 MINUTE = 60.0
 
@@ -161,3 +164,84 @@ def test_the_same_events_give_the_same_orders():
 
     assert runs[0] == runs[1]
     assert len(runs[0]) > 1000
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends after each turn and starts anew"])
+def test_a_program_has_its_weights_share_whether_it_ends_or_not(ends):
+    floor = Floor(Rules())
+    facts = {key: worker(key, 1, weight=weight).container for key, weight in (("heavy", 1000), ("light", 10))}
+    processes = {key: floor.join(one) for key, one in facts.items()}
+    held = dict.fromkeys(facts, 0.0)
+    for process in processes.values():
+        floor.want(process, "GPU-1")
+    while floor.now < 2 * MINUTE:
+        floor.pass_time(0.01)
+        for turn in floor.turns.gpu("GPU-1").holders:
+            held[turn.tenant.facts.key] += 0.01
+        for key, process in tuple(processes.items()):
+            for turn in tuple(floor.seats[process].asked):
+                floor.done(process, turn)
+                if ends and key == "light":
+                    floor.leave(process)
+                    processes[key] = floor.join(facts[key])
+                floor.want(processes[key], "GPU-1")
+
+    assert held["heavy"] / held["light"] == pytest.approx(100, rel=0.2)
+
+
+def test_what_a_container_had_is_counted_on_when_it_comes_again():
+    floor = Floor(Rules())
+    a = floor.join(worker("a", 1).container)
+    floor.want(a, "GPU-1")
+    floor.pass_time(3.0)
+    floor.leave(a)
+    floor.pass_time(60.0)
+    floor.join(worker("a", 1).container)
+    share = floor.turns.tenants["a"].shares["GPU-1"]
+
+    assert (share.turns, share.held) == (1, pytest.approx(3.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        pytest.param(0.5, 0.25, id="in equal parts on the turn's GPUs"),
+        pytest.param(1000.0, 1.0, id="never longer than the turn"),
+    ],
+)
+def test_busy_time_is_what_the_process_says_within_its_turn(said, counted):
+    floor = Floor(Rules())
+    a = floor.join(worker("a", 1, 2).container)
+    floor.want(a, "GPU-1", "GPU-2")
+    floor.pass_time(1.0)
+    (turn,) = floor.seats[a].turns
+    floor.turns.done(a, Done(turn, busy_us=round(said * 1e6)), floor.now)
+    shares = floor.turns.tenants["a"].shares
+
+    assert [shares[gpu].busy for gpu in ("GPU-1", "GPU-2")] == pytest.approx([counted, counted])
+
+
+def test_of_those_that_left_only_so_many_are_remembered_and_only_so_long():
+    histories = Histories()
+    for number in range(5000):
+        histories.keep(f"c{number}", {}, 0.0, gang=False)
+    assert len(histories) == 1024
+    assert histories.take("c3000") is None
+    assert histories.take("c4999") is not None
+
+    histories.keep("last", {}, 3600.0, gang=False)
+    assert len(histories) == 1
+
+
+def test_a_folder_that_goes_takes_its_containers_histories_with_it():
+    histories = Histories()
+    for key in ("k.1.1000", "k.1.2000", "k.10.1000", "k.1000"):
+        histories.keep(key, {}, 0.0, gang=False)
+    histories.forget_all_of("k.1")
+
+    assert [histories.take(key) is None for key in ("k.1.1000", "k.1.2000", "k.10.1000", "k.1000")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

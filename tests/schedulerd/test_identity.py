@@ -93,6 +93,13 @@ def client_of(socket, gpus="GPU-1", **words):
     return client, client.hello()
 
 
+def known_to_the_cluster(daemon, key, *uuids):
+    """The socket of an allocation of which the cluster has spoken before."""
+    socket = daemon.allocate(key, *uuids)
+    (socket.parent / "pod.json").write_text(json.dumps({"of": f"{key}.1000", "uid": "u"}))
+    return socket
+
+
 def test_a_socket_comes_with_its_folder_and_says_whose_gpus_they_are(daemon):
     Cluster(daemon, pod="p", namespace="n", container="c")
     _client, welcome = client_of(daemon.allocate("k1", "GPU-1", "GPU-2"), gpus="GPU-1,GPU-2")
@@ -117,6 +124,27 @@ def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon):
 
     assert (welcome.words["mode"], welcome.words["memory"], welcome.words["allocation"]) == ("gang", "4096", "plain")
     assert cluster.asked[0]["devices"] == "GPU-1__0,GPU-2__0"
+
+
+def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon):
+    """What its processes were told of the cap is wrong: they yield, as if somebody waited, and come again then."""
+    a, b = (client_of(known_to_the_cluster(daemon, key, "GPU-1"))[0] for key in ("ka", "kb"))
+    a.want()
+    a.hear("grant")
+    b.want()
+    a.hear("wanted")
+    with ControlClient(daemon.control) as link:
+        link.send(Line("observe"))
+        link.send(Line("pod", {"key": "ka.1000", "uid": "u", "memory": "1024"}))
+        a.hear("yield")
+        assert b.next(within=0.2) is None
+
+        a.done()
+        b.hear("grant")
+        with pytest.raises(ConnectionResetError):
+            a.next()
+    _again, welcome = client_of(daemon.allocations / "ka" / "scheduler.sock")
+    assert welcome.words["memory"] == "1024"
 
 
 @pytest.mark.slow

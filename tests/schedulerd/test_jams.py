@@ -59,6 +59,19 @@ def test_the_jammed_get_all_their_gpus_at_once_one_after_the_other():
     assert len(floor.seats[second].turns) == 1
 
 
+def test_who_jammed_is_a_gang_though_it_ends_and_comes_again():
+    floor = Floor(Rules(quantum=30.0), gpus=2)
+    processes = ring(floor, 2)
+    floor.pass_time(2.0)
+    facts = [floor.turns.members[process].facts for process in processes]
+    for process in processes:
+        floor.leave(process)
+    again = [floor.join(one) for one in facts]
+    floor.want(again[0], "GPU-1")
+
+    assert floor.open_on("GPU-2") == [facts[0].key]
+
+
 def test_containers_that_answer_are_no_jam():
     """Two with independent work hold and wait for each other all the time, and yield when asked."""
     floor = Floor(Rules(quantum=30.0), gpus=2)

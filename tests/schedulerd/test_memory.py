@@ -184,3 +184,64 @@ def test_memory_of_the_dead_counts_no_more(floor):
     (gpu,) = floor.turns.grants.gpus.values()
 
     assert gpu.needed == 12 * GIB + floor.turns.rules.context_bytes
+
+
+PLAIN = AllocationKind.PLAIN
+
+
+def promised_and_gone(floor, a, _mate):
+    """It dies; another process of its container lives on, with nothing."""
+    reserve(floor, a, 12 * GIB)
+    use(floor, a, 12 * GIB)
+    floor.leave(a)
+
+
+def promised_and_freed(floor, a, _mate):
+    reserve(floor, a, 12 * GIB)
+    use(floor, a, 12 * GIB)
+    use(floor, a, 0)
+
+
+def promised_and_freed_by_another(floor, a, mate):
+    reserve(floor, a, 12 * GIB)
+    reserve(floor, mate, 4 * GIB)
+    use(floor, mate, 1 * GIB)
+    use(floor, mate, 0)
+
+
+@pytest.mark.parametrize(
+    ("happens", "counted"),
+    [
+        pytest.param(promised_and_gone, 0, id="who was promised it is gone"),
+        pytest.param(promised_and_freed, 0, id="it has been freed"),
+        pytest.param(promised_and_freed_by_another, 12 * GIB, id="what another one frees does not matter"),
+    ],
+)
+def test_what_was_reserved_counts_until_it_is_given_back(floor, happens, counted):
+    a, mate = (join(floor, "a", allocation=PLAIN) for _ in range(2))
+    happens(floor, a, mate)
+    (gpu,) = floor.turns.grants.gpus.values()
+
+    assert gpu.needed == counted + floor.turns.rules.context_bytes * len(floor.seats)
+
+
+def test_neighbours_may_have_what_was_given_back(floor):
+    a = join(floor, "a", allocation=PLAIN)
+    mate, b = join(floor, "a", allocation=PLAIN), join(floor, "b", allocation=PLAIN)
+    promised_and_gone(floor, a, mate)
+    reserve(floor, b, 8 * GIB)
+
+    assert floor.reserved[b] == 8 * GIB
+
+
+def test_a_promise_that_is_still_waited_for_is_not_given_back_by_freeing(floor):
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+    use(floor, a, 5 * GIB)
+    floor.answer_yields()
+    (gpu,) = floor.turns.grants.gpus.values()
+
+    assert floor.reserved[a] == 12 * GIB
+    assert gpu.tenants["a"].shares["GPU-1"].allocated == 12 * GIB

@@ -136,6 +136,13 @@ class Scheduler(RuleBasedStateMachine):
         steering.set_policy(self.floor.turns, POLICIES[policy], self.floor.now)
         self.floor.carry_out()
 
+    @precondition(lambda self: self.floor.seats)
+    @rule(data=st.data())
+    def welcome_anew(self, data):
+        tenant = self.floor.turns.members[self.process(data)]
+        steering.welcome_anew(self.floor.turns, tenant, self.floor.now)
+        self.floor.carry_out()
+
     @invariant()
     def remember(self):
         if hasattr(self, "floor"):
