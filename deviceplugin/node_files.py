@@ -72,7 +72,7 @@ class NodeFiles:
         """What a killed plugin left half made; ours are made under the lock."""
         folders = [self.layout.allocations, self.layout.hook_folder]
         found = [path for folder in folders for path in folder.glob(f"{_PARTIAL}*")]
-        found += self.layout.allocations.glob(f"*/{_PARTIAL}*")
+        found += self.layout.allocations.glob(f"*/{_PARTIAL}{paths.ALLOCATION_FILE}.*")  # beside it are the scheduler's
         found += self._specs(f"{_PARTIAL}{cdi.file_name('*')}*")
         for path in found:
             _remove(path)
@@ -96,7 +96,7 @@ class NodeFiles:
             _write(folder / paths.ALLOCATION_FILE, record)
             return
         partial = folder.with_name(f"{_PARTIAL}{allocation.key}.{os.getpid()}")
-        partial.mkdir(mode=0o755)
+        partial.mkdir(mode=0o755, exist_ok=True)  # one is left where the disk was full
         (partial / paths.ALLOCATION_FILE).write_bytes(record)
         partial.rename(folder)
 
@@ -136,6 +136,7 @@ class NodeFiles:
         """The folder goes in one step: nobody sees it half empty."""
         gone = self.layout.allocations / f"{_PARTIAL}{key}.gone"
         _remove(self.layout.cdi / cdi.file_name(key))
+        _remove(gone)
         with contextlib.suppress(FileNotFoundError):
             self.layout.allocation(key).rename(gone)
         _remove(gone)

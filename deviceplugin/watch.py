@@ -38,6 +38,8 @@ class Watch:
         self._told_refused: dict[str, str] = {}
         self._told_unhealthy: dict[str, str] = {}
         self._next_scan = 0.0
+        self._search_at = self._search_pause = 0.0
+        """The next scan for GPUs that do not answer, and how long it is put off after each."""
         self.has_scanned = False
         self._publishing = threading.Lock()
 
@@ -70,8 +72,11 @@ class Watch:
 
     def keep_up(self) -> None:
         """Asks every GPU; scans when it is time, or one does not answer: only a scan can find it again."""
-        if not self._check_all() or self._clock() >= self._next_scan:
-            self._scan_again()
+        all_answer = self._check_all()
+        if all_answer:
+            self._search_at = self._search_pause = 0.0
+        if self._clock() >= (self._next_scan if all_answer else min(self._next_scan, self._search_at)):
+            self._scan_again(searching=not all_answer)
 
     def _hear(self, stop: threading.Event, *, until: float) -> None:
         while not stop.is_set() and (left := until - self._clock()) > 0:
@@ -109,11 +114,16 @@ class Watch:
         self._healths[uuid] = health.answer(was, now=now, quiet_seconds=quiet)
         return True
 
-    def _scan_again(self) -> None:
+    def _scan_again(self, *, searching: bool) -> None:
+        """A search comes ever more seldom: it takes the library from the GPUs that are well, too."""
         try:
             self.scan()
         except NvmlUnavailable as error:
             log.warning("%s", error)
+            return
+        if searching:
+            self._search_pause = min(max(2 * self._search_pause, self._times.check), self._times.rescan)
+            self._search_at = self._clock() + self._search_pause
 
     def _publish(self) -> None:
         with self._publishing:

@@ -47,6 +47,7 @@ class Requests:
     def __init__(self, turns: Turns, node: Node, clock: Callable[[], Seconds]) -> None:
         self.turns, self.node, self.clock = turns, node, clock
         self.on_pod: Callable[[str, PodFacts], None] = lambda _key, _facts: None
+        self.on_steered: Callable[[], None] = lambda: None
         self.table: dict[str, Callable[[Words], Iterator[bytes]]] = {
             "load": self._load,
             "status": self._status,
@@ -66,9 +67,12 @@ class Requests:
         if handler is None:
             return _error(f"there is no request {line.verb}; there are {', '.join(self.table)}")
         try:
-            return handler(line.words)
+            answer = handler(line.words)
         except NotPossible as error:
             return _error(str(error))
+        if line.verb in self.steers:
+            self.on_steered()
+        return answer
 
     def _load(self, _words: Words) -> Iterator[bytes]:
         yield views.load(self.turns, self.node, self.clock())

@@ -28,6 +28,7 @@ from schedulerd.node import Node
 from schedulerd.server import Server, bind
 from schedulerd.settings import Identity, Observer, Settings
 from schedulerd.spawn import Companion
+from schedulerd.steering_file import SteeringFile
 from schedulerd.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,9 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     node.refusals = desk.refusals
     node.loop = loop
     requests = Requests(turns, node, loop.clock)
+    steering_file = SteeringFile(settings.control.with_suffix(".steering"), turns)
+    steering_file.bring_back(loop.clock())
+    requests.on_steered = steering_file.keep
     control = Control(loop, requests)
     server.on_notice = control.tell_notice
     _IDENTITIES[settings.identity](settings, server, control, node, leaving)

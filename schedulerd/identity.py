@@ -9,8 +9,9 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from contract.line import Line
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 _FOR_EVERY_USER = 0o666
 _LOOK_AGAIN: Seconds = 10.0
 """A folder that was missed all the same is found then."""
+_FORGET_AT_ONCE = 100
+"""As many lines to the observer as it surely takes; the rest is forgotten at the next look."""
 _POD_UID = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 
 
@@ -56,7 +59,7 @@ class Listening:
 class Folders:
     """The allocations' folders and the clients that came through them."""
 
-    def __init__(self, folder: Path, server: Server, node: Node, ask: Callable[[Line], int]) -> None:
+    def __init__(self, folder: Path, server: Server, node: Node, tell: Callable[[Line], int]) -> None:
         self.folder = folder
         self.server = server
         self.node = node
@@ -70,7 +73,8 @@ class Folders:
         """Clients that were refused by what was known, while the cluster did not confirm it."""
         self._foreign: dict[str, set[str]] = {}
         """Pods whose processes the cluster has confirmed to be none of the container's."""
-        self.questions = Questions(ask, self._is_wanted)
+        self.questions = Questions(tell, self._is_wanted)
+        self._tell = tell
         self._look_at: Seconds = 0.0
         self._watch: int | None = None
 
@@ -111,6 +115,8 @@ class Folders:
             self.server.desk.turns.histories.forget_all_of(name)
         for name in there.keys() - self._listening.keys():
             self._listen(name, there[name])
+        for key in self._gone(there):
+            self._forget(key)
 
     def _listen(self, name: str, inode: int) -> None:
         path = self.folder / name / SOCKET_NAME
@@ -121,6 +127,22 @@ class Folders:
             return
         self.server.listen(listener, name)
         self._listening[name] = Listening(listener, inode)
+
+    def _gone(self, there: Mapping[str, int]) -> list[str]:
+        """Containers whose folder has gone, or is another's now, and of which no process is here."""
+        for name in self._current.keys() - there.keys():
+            del self._current[name]
+        current = {allocation.container for allocation in self._current.values()}
+        gone = (key for key in self._known if key not in current and not self._is_wanted(key))
+        return list(islice(gone, _FORGET_AT_ONCE))
+
+    def _forget(self, key: str) -> None:
+        books: tuple[MutableMapping[str, object], ...]
+        books = (self._known, self.node.pods, self._doubted, self._foreign)  # type: ignore[assignment]  # only popped
+        for book in books:
+            book.pop(key, None)
+        self.questions.close(key)
+        self._tell(Line("forget", {"key": key}))
 
     def stop(self) -> None:
         """Take our sockets out of the folders."""

@@ -152,7 +152,7 @@ class Cluster:
         key, now = (about["name"], reason), time.monotonic()
         if now - self._said.get(key, float("-inf")) < _SAME_EVENT_SECONDS:
             return False
-        self._said[key] = now
+        self._said = {one: at for one, at in self._said.items() if now - at < _SAME_EVENT_SECONDS} | {key: now}
         stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         event = {
             "metadata": {"generateName": f"{about['name'][:200]}.", "namespace": namespace},

@@ -87,6 +87,8 @@ class Observer:
             self._lookups.submit(self._answer_who, line.words)
         elif line.verb == "notice":
             self._lookups.submit(self._tell_cluster, line.words)
+        elif line.verb == "forget":
+            self.owners.pop(line.words["key"], None)
         elif line.verb == "error":
             log.warning("the turn process refuses: %s", line.words.get("message"))
 

@@ -18,7 +18,9 @@ from schedulerd.node import PodFacts
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness, jain
 from schedulerd.observer.kubelet import Kubelet
+from schedulerd.observer.service import Observer
 from schedulerd.observer.whose import Owner, as_line, facts, owners, summarise
+from schedulerd.settings import build_parser, read_settings
 from tests.schedulerd.generate_kubelet_api import stale
 
 OWNER = Owner("team", "train", "main")
@@ -135,6 +137,49 @@ def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path):
 
     assert kubelet.owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 0.1) is None
     assert kubelet.failures == 1
+
+
+class Api:
+    """The API, as far as the observer asks it."""
+
+    def __init__(self):
+        self.uid, self.asked = "old", []
+
+    def pod(self, _owner, uid):
+        self.asked.append(uid)
+        return summarise(pod() | {"metadata": {"uid": self.uid}}) if self.uid else None
+
+
+@pytest.fixture
+def observer(tmp_path):
+    flags = [f"--control={tmp_path}/control.sock", f"--pod-resources={tmp_path}/kubelet.sock"]
+    one = Observer(read_settings(build_parser().parse_args(flags), {}))
+    one.cluster = Api()
+    return one
+
+
+def who(observer, uid=""):
+    return observer._who("k.1", frozenset({"GPU-1__0"}), uid)
+
+
+def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgotten(fake, observer):
+    fake.pods = listing("GPU-1__0")
+    observer.cluster.uid = ""
+    assert [who(observer).uid, who(observer).pod] == ["", "train"]
+    assert (fake.calls, observer.owners) == (1, {"k.1": OWNER})
+    observer._heard(Line("forget", {"key": "k.1"}))
+
+    assert observer.owners == {}
+
+
+def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(fake, observer):
+    fake.pods = listing("GPU-1__0")
+    assert who(observer, "new").uid == "old"
+    time.sleep(0.5)
+    fake.pods[0].name, observer.cluster.uid = "train-again", "new"
+
+    assert (who(observer, "new").pod, fake.calls) == ("train-again", 2)
+    assert observer.cluster.asked == ["new", "new"]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class Stage:
     def __init__(self, folder):
         self.folder, self.ahead = folder, 0.0
         self.asked: list[dict[str, str]] = []
-        self.pods: dict[int, str] = {}
+        self.forgotten: list[str] = []
         self.start()
 
     def start(self):
@@ -55,6 +55,8 @@ class Stage:
     def ask(self, line):
         if line.verb == "who":
             self.asked.append(dict(line.words))
+        else:
+            self.forgotten.append(line.words["key"])
         return 1
 
     def allocate(self, key, created=1.0, gpus=("GPU-1", "GPU-2")):
@@ -224,6 +226,50 @@ def test_a_client_whose_folder_goes_while_it_says_hello_costs_nobody_else_anythi
     node.answered(1, said(memory=1))
 
     assert node.hears(client).words["memory"] == "1"
+
+
+def books_of(node):
+    one = node.folders
+    return [
+        one._known,
+        one._current,
+        one._doubted,
+        one._foreign,
+        node.node.pods,
+        one.questions._open,
+    ]
+
+
+@pytest.mark.parametrize("facts", [pytest.param(said(), id="known"), pytest.param(SILENCE, id="asked for to the end")])
+def test_of_allocations_that_have_gone_nothing_is_kept(node, facts):
+    for number in range(1, 6):
+        node.allocate("k1", created=float(number))
+        client = node.hello("k1")
+        node.answered(number, facts)
+        node.hears(client)
+        client.close()
+    node.until(lambda: not node.server.connections)
+    node.folders._look(node.loop.clock())
+    assert sorted(node.forgotten) == [f"k1.{number}000" for number in range(1, 5)]
+    (node.folder / "k1").rename(node.folder / ".k1.gone")
+    node.until(lambda: len(node.forgotten) == 5)
+
+    assert [len(book) for book in books_of(node)] == [0] * 6
+
+
+def test_of_who_is_still_here_all_is_kept_when_its_folder_goes(node):
+    node.allocate("k1")
+    client = node.hello("k1")
+    node.answered(1, said())
+    node.hears(client)
+    (node.folder / "k1").rename(node.folder / ".k1.gone")
+    node.until(lambda: not node.folders._listening)
+
+    assert node.node.pods["k1.1000"].uid == NEW
+    client.close()
+    node.until(lambda: not node.server.connections)
+    node.pass_time(11)
+    assert node.node.pods == {}
 
 
 def asking():

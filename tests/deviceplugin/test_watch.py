@@ -1,0 +1,72 @@
+"""How often the library is opened anew while a GPU is away."""
+
+import pytest
+
+from deviceplugin.board import Board
+from deviceplugin.inventory import Gpu, Rules
+from deviceplugin.settings import Times
+from deviceplugin.view import View
+from deviceplugin.watch import Watch
+from tests.deviceplugin.fakes import FakeLibrary, make_gpu, make_inventory
+
+TIMES = Times(rescan=60.0, check=2.0)
+
+
+class Counting(FakeLibrary):
+    """Remembers when it was scanned."""
+
+    def __init__(self, *gpus: Gpu) -> None:
+        super().__init__(*gpus)
+        self.now = 0.0
+        self.scans: list[float] = []
+
+    def rescan(self) -> list[Gpu]:
+        self.scans.append(self.now)
+        return super().rescan()
+
+
+@pytest.fixture
+def library() -> Counting:
+    return Counting(make_gpu(0), make_gpu(1))
+
+
+@pytest.fixture
+def watch(library: Counting) -> Watch:
+    one = Watch(library, Board(View(make_inventory(0), frozenset())), Rules(slots=10), TIMES, lambda _: None)
+    one._clock = lambda: library.now
+    one.scan()
+    return one
+
+
+def pass_time(watch: Watch, library: Counting, seconds: int) -> list[float]:
+    """Checks as `run` would; when it scanned."""
+    library.scans.clear()
+    for _ in range(int(seconds / TIMES.check)):
+        library.now += TIMES.check
+        watch.keep_up()
+    return library.scans
+
+
+def test_a_lost_gpu_is_searched_for_at_once_and_then_ever_more_seldom(watch: Watch, library: Counting) -> None:
+    lost = library.gpus.popitem()
+
+    assert pass_time(watch, library, 300) == [2, 4, 8, 16, 32, 64, 124, 184, 244]
+    library.gpus.update([lost])
+    assert pass_time(watch, library, 120) == [304, 364]
+
+
+def test_a_gpu_lost_again_is_searched_for_at_once_again(watch: Watch, library: Counting) -> None:
+    lost = library.gpus.popitem()
+    pass_time(watch, library, 30)
+    library.gpus.update([lost])
+    pass_time(watch, library, 40)
+    del library.gpus[lost[0]]
+
+    assert pass_time(watch, library, 4) == [72, 74]
+
+
+def test_a_library_that_is_away_is_asked_at_every_check(watch: Watch, library: Counting) -> None:
+    library.answers = False
+    library.gpus.clear()
+
+    assert pass_time(watch, library, 10) == [2, 4, 6, 8, 10]
