@@ -70,21 +70,29 @@ unsigned ledger_processes(void) {
     return count ? count : 1;
 }
 
-/* ------------------------------------------------------------------------------------------------ a word beside the owner */
+/* ------------------------------------------------------------------------------------------------ a word a GPU of its turn */
 
-void memory_show_drain(uint64_t word) {
+/* Also beside the owner, where a hook looks that is older than the words a GPU. */
+void memory_show_drain(int gpu, uint64_t word) {
     memory_lock();
     if (self.base)
         atomic_store(line_of(self.slot) + 1, word);
+    if (self.own[gpu])
+        atomic_store(self.own[gpu] + FIELDS, word);
     memory_unlock();
 }
 
-unsigned memory_drains(uint64_t *words, unsigned most) {
+static uint64_t drain_of(unsigned slot, int column) {
+    uint64_t word = column < 0 ? 0 : atomic_load(field_at(slot, column, FIELDS));
+    return word ? word : atomic_load(line_of(slot) + 1);
+}
+
+unsigned memory_drains(int gpu, uint64_t *words, unsigned most) {
     unsigned count = 0;
     memory_lock();
     for (unsigned slot = 0; self.base && slot < slots_in_use() && count < most; slot++)
         if (slot != self.slot && atomic_load(line_of(slot)))
-            words[count++] = atomic_load(line_of(slot) + 1);
+            words[count++] = drain_of(slot, self.columns[gpu]);
     memory_unlock();
     return count;
 }

@@ -71,9 +71,9 @@ void memory_refer(uint64_t handle, int change);
 void memory_end_graph(CUgraph graph);
 void memory_end_contexts(void); /* forgets what belonged to contexts that are gone */
 
-/* A word of the own slot that the container's other processes read: how far a drain is (together.c). */
-void memory_show_drain(uint64_t word);
-unsigned memory_drains(uint64_t *words, unsigned most); /* the others' words; returns how many there are */
+/* A word a GPU of the own slot that the container's other processes read: how far a drain is (together.c). */
+void memory_show_drain(int gpu, uint64_t word);
+unsigned memory_drains(int gpu, uint64_t *words, unsigned most); /* the others' words; returns how many there are */
 
 /* `bytes` are about to come from a pool: how many of them are counted already, as kept. */
 uint64_t memory_reuse(int gpu, uint64_t bytes);

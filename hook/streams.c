@@ -75,7 +75,7 @@ struct stream *stream_find(CUstream handle) {
 }
 
 bool stream_is(const struct stream *stream, CUstream handle, CUcontext context) {
-    return stream->handle == handle && stream->context == context && stream->is_alive;
+    return stream->is_alive && stream->handle == handle && stream->context == context;
 }
 
 /* A record is never freed, only used again: segments may still point at it. */
@@ -103,5 +103,6 @@ struct stream *stream_of(CUstream handle, CUcontext context) {
 void streams_forget_ended(void) {
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct stream *stream = table[i]; stream; stream = stream->next)
-            stream->is_alive = stream->is_alive && context_is_alive(stream->context);
+            if (stream->is_alive && !context_is_alive(stream->context))
+                stream->is_alive = false;
 }

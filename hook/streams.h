@@ -4,10 +4,12 @@
 
 #include "gate.h"
 
+/* A record is used again when its stream is dead and nothing of it in flight.  Written under the flight lock, `is_alive` last
+ * when it comes to life; threads that cached it look without the lock, at `is_alive` first. */
 struct stream {
-    CUstream handle;
-    CUcontext context;
-    bool is_alive;
+    _Atomic(CUstream) handle;
+    _Atomic(CUcontext) context;
+    atomic_bool is_alive;
     uint32_t launches; /* granted or in flight: the driver blocks near 1,000 */
     struct stream *next;
 };

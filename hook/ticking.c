@@ -56,10 +56,11 @@ static void let_partners_through(const char *turn, bool is_any_stuck, uint64_t n
 }
 
 /* Nothing of the turn is in flight here, nor in the container's other processes. */
-static bool turn_has_drained(struct place *place, uint64_t now) {
+static bool turn_has_drained(int gpu, uint64_t now) {
+    struct place *place = &state.places[gpu];
     enum drain drain = own_drain(place->turn);
-    together_show(place->counter, drain);
-    struct others others = together_look(place->counter);
+    together_show(gpu, place->counter, drain);
+    struct others others = together_look(gpu, place->counter);
     let_partners_through(place->turn, others.is_any_stuck, now);
     bool is_late = now - place->drain_since > PATIENCE_WITH_OTHERS_NS;
     if (!strcmp(place->reason, "idle"))
@@ -125,10 +126,10 @@ static bool turn_is_idle(const char *turn, uint64_t now) {
     return is_idle;
 }
 
-static uint64_t tick_stopping(struct place *place, uint64_t now) {
-    if (!turn_has_drained(place, now))
+static uint64_t tick_stopping(int gpu, uint64_t now) {
+    if (!turn_has_drained(gpu, now))
         return DRAIN_TICK_NS;
-    finish_turn(place->turn, place->reason);
+    finish_turn(state.places[gpu].turn, state.places[gpu].reason);
     return UINT64_MAX;
 }
 
@@ -160,7 +161,7 @@ uint64_t turns_tick(uint64_t now) {
         if (place->phase == HELD)
             wish = tick_held(place, now);
         if (place->phase == STOPPING)
-            wish = tick_stopping(place, now);
+            wish = tick_stopping(gpu, now);
         next = wish < next ? wish : next;
     }
     return next;

@@ -62,7 +62,7 @@ void begin_unannounced(struct place *place, uint32_t word) {
     snprintf(turn, sizeof turn, "%.16s.%u", state.epoch, word);
     state.totals.turns += strcmp(place->turn, turn) != 0;
     memcpy(place->turn, turn, sizeof turn);
-    together_show(word, NOT_DRAINING);
+    together_show((int)(place - state.places), word, NOT_DRAINING);
     place->phase = HELD;
     place->counter = word;
     place->stopped = 0;
@@ -179,7 +179,7 @@ void begin_turn(int gpu, const char *turn, const struct line *line) {
     place->quantum_ns = line_number(line, "quantum_ms", 0) * MS;
     snprintf(place->turn, sizeof place->turn, "%s", turn);
     place->counter = dot ? (uint32_t)strtoull(dot + 1, NULL, 10) : 0;
-    together_show(place->counter, NOT_DRAINING);
+    together_show(gpu, place->counter, NOT_DRAINING);
     place->phase = HELD;
     place->stopped = 0;
     place->passes = 0;
