@@ -1,5 +1,5 @@
 /* The driver's types as the calling convention sees them: handles are pointers, enums are ints, structs we do not
- * read stay incomplete.  Held against NVIDIA's headers by tests/hook/test_headers.py.  Includes nothing of ours. */
+ * read stay incomplete.  Held against NVIDIA's headers by tests/hook/test_table.py.  Includes nothing of ours. */
 #ifndef NVSHARE_ABI_H
 #define NVSHARE_ABI_H
 
@@ -79,6 +79,13 @@ typedef struct {
 } CUDA_LAUNCH_PARAMS;
 
 typedef struct {
+    cuuint64_t flags;
+    CUstream hUploadStream;
+    CUgraphNode hErrNode_out;
+    int result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
+
+typedef struct {
     size_t Width, Height;
     int Format;
     unsigned int NumChannels;
@@ -156,6 +163,7 @@ enum { CU_EVENT_DISABLE_TIMING = 2 };
 enum { CU_MEM_ATTACH_GLOBAL = 1 };
 enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 enum { CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10 };
+enum { CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2 };
 enum { CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89 };
 enum { CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
 

@@ -95,6 +95,8 @@ def write_wrapper(function: Function) -> str:
     body = BODIES[function.kind].format(
         symbol=function.symbol, stream=function.stream, key=function.key, arguments=function.arguments
     )
+    if "config" in function.names:
+        body = f"    LAUNCH_NEEDS_CONFIG({function.symbol}, ({function.arguments}));\n{body}"
     return f"EXPORT {function.result} {function.symbol}({function.parameters}) {{\n{body}\n}}\n"
 
 

@@ -42,8 +42,6 @@ uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-bool listener_is_connected(void) { return self.socket >= 0; }
-
 void listener_wake(void) {
     uint64_t one = 1;
     if (self.wake >= 0 && write(self.wake, &one, sizeof one) < 0)

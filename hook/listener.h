@@ -10,7 +10,6 @@
 bool listener_start(void);
 /* Under the turns' lock: sends a line, or keeps it until the socket takes it. */
 void listener_send(const char *line, size_t length);
-bool listener_is_connected(void);
 void listener_wake(void); /* something for turns_tick */
 void listener_after_fork(void);
 uint64_t now_ns(void);

@@ -1,4 +1,4 @@
-/* What a program is told of its memory: with a cap, the cap is the card. And the two wrappers that fit nowhere else. */
+/* What a program is told of its memory: with a cap, the cap is the card. And the wrappers that fit nowhere else. */
 #include <string.h>
 
 #include "devices.h"
@@ -97,6 +97,28 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { END_STREAM(cuStreamDestroy_v2, hStream); }
 
 EXPORT CUresult cuStreamDestroy(CUstream hStream) { END_STREAM(cuStreamDestroy, hStream); }
+
+/* With the flag it is two calls in one: the second is cuGraphUpload. */
+#define INSTANTIATE(function, own_default)                                                                              \
+    if (!DRIVER_HAS(function))                                                                                          \
+        return CUDA_ERROR_NOT_FOUND;                                                                                    \
+    bool uploads = instantiateParams && instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;                  \
+    CUstream stream = uploads ? instantiateParams->hUploadStream : NULL;                                                \
+    const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
+    struct slot *slot = uploads ? gate_enter(stream ? stream : own_default, &key) : NULL;                               \
+    CUresult result = driver.function(phGraphExec, hGraph, instantiateParams);                                          \
+    gate_leave(slot);                                                                                                   \
+    return result
+
+EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
+                                             CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
+    INSTANTIATE(cuGraphInstantiateWithParams, NULL);
+}
+
+EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph,
+                                                  CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
+    INSTANTIATE(cuGraphInstantiateWithParams_ptsz, CU_STREAM_PER_THREAD);
+}
 
 /* One kernel over several GPUs: a turn on each of them first, then the gate of the first. */
 EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices,

@@ -11,6 +11,11 @@
 #define CONFIG_SHAPE(config)                                                                                            \
     {(config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, (config)->blockDimZ}
 
+/* Without one the driver says what is wrong; there is nothing to look into. */
+#define LAUNCH_NEEDS_CONFIG(function, arguments)                                                                        \
+    if (UNLIKELY(!config))                                                                                              \
+        return DRIVER_HAS(function) ? driver.function arguments : CUDA_ERROR_NOT_FOUND
+
 #define THROUGH_THE_GATE(function, stream, work, arguments)                                                             \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \

@@ -183,8 +183,7 @@ static void copy_contexts(struct sg_context *to, const struct sg_context *from, 
     }
 }
 
-struct sg_state sg_begin(void) {
-    pthread_mutex_lock(&begin_lock);
+static struct sg_state begin(void) {
     lock_file();
     const struct sg_map *map = &sg_client.map;
     uint32_t active = atomic_load(&map->control->active) & 1u;
@@ -198,6 +197,18 @@ struct sg_state sg_begin(void) {
     copy_contexts(state.context, sg_contexts_at(map, active), state.core);
     sg_advance(&state, sg_now());
     return state;
+}
+
+struct sg_state sg_begin(void) {
+    pthread_mutex_lock(&begin_lock);
+    return begin();
+}
+
+bool sg_begin_at_exit(struct sg_state *state) {
+    if (pthread_mutex_trylock(&begin_lock) != 0)
+        return false;
+    *state = begin();
+    return true;
 }
 
 void sg_commit(struct sg_state *state) {

@@ -33,6 +33,9 @@ struct sg_state {
 };
 
 struct sg_state sg_begin(void);
+/* False within a transaction of this process: exit may have been called by a signal's handler in the middle of it. Then
+ * the others see our death, and rob the lock. */
+bool sg_begin_at_exit(struct sg_state *state);
 void sg_commit(struct sg_state *state);
 
 /* Tells every waiter that something may have come nearer. */

@@ -206,6 +206,7 @@ CUfunction sg_function_of_kernel(void *kernel, CUcontext context);
 CUresult sg_wait_context(CUcontext context);
 CUresult sg_add_context(CUcontext context);
 void sg_remove_context(CUcontext context);
+bool sg_remove_context_at_exit(CUcontext context);
 CUresult sg_use_channel(CUcontext context, uint32_t channel);
 
 struct sg_stamp *sg_new_stamp(void);

@@ -19,8 +19,8 @@ static _Atomic uint64_t next_id = 1;
 
 static void leave_all(void) {
     for (CUcontext context = contexts; context; context = context->next)
-        if (!atomic_load(&context->gone) && !sg_client.forked)
-            sg_remove_context(context);
+        if (!atomic_load(&context->gone) && !sg_client.forked && !sg_remove_context_at_exit(context))
+            return;
 }
 
 CUcontext sg_context_on(uint32_t device) {

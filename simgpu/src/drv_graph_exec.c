@@ -4,6 +4,8 @@
 
 #include "graph.h"
 
+#define FLAG_UPLOAD 2u
+
 static _Atomic unsigned next_exec_id = 1;
 
 static CUresult instantiate(CUgraphExec *made, CUgraph graph, cuuint64_t flags) {
@@ -47,6 +49,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRA
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = instantiate(exec, graph, params->flags);
+    if (result == CUDA_SUCCESS && params->flags & FLAG_UPLOAD && (result = cuGraphUpload(*exec, params->hUploadStream)))
+        cuGraphExecDestroy(*exec);
     params->hErrNode_out = NULL;
     params->result_out = result == CUDA_SUCCESS ? 0 : 1;
     return result;

@@ -222,12 +222,24 @@ CUresult sg_add_context(CUcontext context) {
     return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static void remove_and_commit(struct sg_state *state, CUcontext context) {
+    if (is_ours(state, context))
+        sg_drop_context(state, context->index);
+    sg_commit(state);
+    sg_tell_change();
+}
+
 void sg_remove_context(CUcontext context) {
     struct sg_state state = sg_begin();
-    if (is_ours(&state, context))
-        sg_drop_context(&state, context->index);
-    sg_commit(&state);
-    sg_tell_change();
+    remove_and_commit(&state, context);
+}
+
+bool sg_remove_context_at_exit(CUcontext context) {
+    struct sg_state state;
+    if (!sg_begin_at_exit(&state))
+        return false;
+    remove_and_commit(&state, context);
+    return true;
 }
 
 CUresult sg_use_channel(CUcontext context, uint32_t channel) {

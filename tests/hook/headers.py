@@ -35,6 +35,14 @@ def read_functions(folder: Path) -> dict[str, Declared]:
     return found
 
 
+def structures_with_a_stream(folder: Path) -> set[str]:
+    """The structures that have a stream in them, by every name they go by."""
+    text = re.sub(r"/\*.*?\*/", "", (folder / "cuda.h").read_text(), flags=re.DOTALL)
+    bodies = re.findall(r"typedef struct \w+\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*(\w+)\s*;", text)
+    found = {name for body, name in bodies if re.search(r"CUstream\s+\w+\s*;", body)}
+    return found | {new for old, new in re.findall(r"typedef (\w+) (\w+);", text) if old in found}
+
+
 def read_versions(folder: Path) -> dict[tuple[str, bool], set[int]]:
     """By base name and per-thread default stream: the versions at which cudaTypedefs.h says the name changed."""
     text = (folder / "cudaTypedefs.h").read_text()

@@ -81,3 +81,19 @@ def test_a_capture_that_another_thread_fails_to_end_goes_on(machine: Machine, pe
 @pytest.mark.parametrize("what", ["stream", "context"])
 def test_a_capture_ends_with_what_it_was_of(machine: Machine, what: str) -> None:
     assert float(machine.run(compiled("capture_failing"), what).well()) < 2
+
+
+@pytest.mark.parametrize("way", ["plain", "ptsz"])
+def test_an_instantiation_that_uploads_waits_for_its_turn(machine: Machine, peer: Peer, way: str) -> None:
+    """And a launch without a configuration is the driver's to refuse."""
+    program = machine.start(compiled("instantiating"), way)
+    connection = peer.accept()
+    peer.welcome(connection)
+    assert program.stdout
+    assert [program.stdout.readline() for _ in range(2)] == ["nothing 1\n", "instantiated 0\n"]
+    connection.hear("want")
+    peer.grant(connection)
+
+    assert program.stdout.readline() == "uploaded 0\n"
+    assert program.wait(5) == 0
+    program.communicate()

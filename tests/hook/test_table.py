@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hook.generate import Function, read_table
-from tests.hook.headers import FOLDERS, read_functions, read_versions
+from tests.hook.headers import FOLDERS, read_functions, read_versions, structures_with_a_stream
 from tests.hook.support import HOOK, ROOT
 
 TABLE = (ROOT / "hook" / "functions.table").read_text()
@@ -21,9 +21,10 @@ ALLOCATES = re.compile(
 STREAMLESS_WORK = re.compile(r"cu(Launch|Memcpy|Memset|MemPrefetch|MemDiscard|GraphLaunch|GraphUpload)")
 
 
-def concerns_us(name: str, parameters: str) -> bool:
-    """Stream-taking, putting work on a GPU, or allocating: by parameters and by name."""
-    return "CUstream " in parameters or bool(ALLOCATES.match(name) or STREAMLESS_WORK.match(name))
+def concerns_us(name: str, parameters: str, with_stream: set[str]) -> bool:
+    """Stream-taking, putting work on a GPU, or allocating: by parameters, what they point at, and by name."""
+    takes_stream = not with_stream.isdisjoint(re.findall(r"\w+", parameters))
+    return takes_stream or bool(ALLOCATES.match(name) or STREAMLESS_WORK.match(name))
 
 
 def is_exempt(name: str) -> bool:
@@ -33,10 +34,12 @@ def is_exempt(name: str) -> bool:
 @pytest.mark.parametrize("version", FOLDERS)
 def test_every_function_that_concerns_us_is_wrapped_or_exempt_with_a_reason(version: str) -> None:
     known = {one.symbol for one in FUNCTIONS if one.kind != "use"}
+    with_stream = {"CUstream"} | structures_with_a_stream(FOLDERS[version])
+    assert "CUDA_GRAPH_INSTANTIATE_PARAMS" in with_stream
     missing = [
         name
         for name, declared in read_functions(FOLDERS[version]).items()
-        if concerns_us(name, declared.parameters) and name not in known and not is_exempt(name)
+        if concerns_us(name, declared.parameters, with_stream) and name not in known and not is_exempt(name)
     ]
 
     assert not missing
@@ -48,6 +51,13 @@ def test_no_exemption_is_without_use_and_none_hides_a_wrapped_function() -> None
 
     assert not [pattern for pattern in EXEMPT if not fnmatch.filter(names, pattern)]
     assert not [(pattern, name) for pattern in EXEMPT for name in fnmatch.filter(wrapped, pattern)]
+
+
+def test_what_the_table_says_is_used_is_called() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "hook").glob("*.[ch]"))
+    called = set(re.findall(r"\bdriver\.(\w+)", code))
+
+    assert not [one.symbol for one in read_table(TABLE) if one.kind == "use" and one.symbol not in called]
 
 
 @pytest.mark.parametrize("version", FOLDERS)
@@ -94,6 +104,8 @@ def test_our_structures_are_laid_out_as_nvidia_s(version: str, tmp_path: Path) -
         "CUDA_ARRAY3D_DESCRIPTOR": ("Depth", "Flags"),
         "CUDA_ARRAY3D_DESCRIPTOR_v1": ("Depth", "Flags"),
         "CUmemAllocationProp": ("location",),
+        "CUmemPoolProps": ("location",),
+        "CUDA_GRAPH_INSTANTIATE_PARAMS": ("flags", "hUploadStream"),
         "CUDA_MEM_ALLOC_NODE_PARAMS": ("bytesize", "dptr"),
         "CUgraphNodeParams": ("type", "alloc"),
         "CUmemLocation": ("type", "id"),

@@ -154,3 +154,12 @@ def test_execution_outside_a_turn_is_found(machine: Machine) -> None:
     assert outside_turns(intervals, [whole]) == []
     assert sum(seconds for _, seconds in outside_turns(intervals, [half])) == pytest.approx(0.025, abs=1e-6)
     assert check_record(machine) == len(intervals)
+
+
+def test_a_process_that_exits_within_a_transaction_ends(machine: Machine, tmp_path: Path) -> None:
+    program = tmp_path / "sudden"
+    source = Path(__file__).with_name("sudden.c")
+    subprocess.run(["gcc", source, "-o", program, f"-L{BUILD}", "-lcuda"], check=True)
+    for microseconds in range(1000, 3000, 200):
+        ended = subprocess.run([program, str(microseconds)], env=machine.environment(), timeout=5)
+        assert ended.returncode == 7
