@@ -19,6 +19,7 @@ from contract.grammar import AllocationKind, Mode, read_quantum_ms
 from contract.line import LONGEST, Line, decode, encode
 from schedulerd import steering, views
 from schedulerd.connection import Broken, Connection
+from schedulerd.door import Door
 from schedulerd.errors import SchedulerError
 from schedulerd.loop import Loop
 from schedulerd.model import Gpu, Notice
@@ -183,6 +184,7 @@ class Control:
         self.askers: dict[int, Asker] = {}
         self.on_observer: Callable[[], None] = lambda: None
         self._own_uid = os.geteuid()
+        self._door = Door()
 
     def listen(self, listener: socket.socket) -> None:
         """Accept askers from a listening socket."""
@@ -190,10 +192,8 @@ class Control:
         self.loop.watch(listener.fileno(), lambda _mask: self._accept(listener))
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            accepted, _ = listener.accept()
-        except OSError as error:
-            log.warning("cannot accept on the control socket: %s", error)
+        accepted = self._door.next(listener)
+        if accepted is None:
             return
         connection = Connection(accepted.fileno(), accepted, self.loop, "")
         pid, uid = connection.peer()

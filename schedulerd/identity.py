@@ -244,6 +244,8 @@ class Folders:
             self.node.pods[key] = facts
 
     def _keep(self, allocation: Allocation, facts: PodFacts) -> None:
+        if self._current.get(allocation.key) != allocation:
+            return  # its slots were given out again, and what is kept there is the next one's
         try:
             write_pod(self.folder / allocation.key, allocation, facts)
         except OSError as error:

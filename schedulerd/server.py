@@ -5,9 +5,7 @@ event before the next event.  Decides nothing about turns.
 May import this room's cores, the loop, connections, lives and gates.
 """
 
-import errno
 import logging
-import os
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +14,7 @@ from pathlib import Path
 from schedulerd import wire
 from schedulerd.connection import Broken, Connection
 from schedulerd.desk import Desk
+from schedulerd.door import Door
 from schedulerd.errors import Unusable
 from schedulerd.gates import SharedMemory
 from schedulerd.lives import Lives
@@ -26,7 +25,6 @@ from schedulerd.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, Se
 log = logging.getLogger(__name__)
 
 _ACCEPT_AT_ONCE = 64
-_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _BACKLOG = 4096
 _SELDOM: Seconds = 1.0
 
@@ -46,7 +44,7 @@ class Server:
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
         self._listeners: dict[int, socket.socket] = {}
         self._lives = Lives(loop, self._died)
-        self._spare: int | None = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._door = Door()
         self._last_client = 0
         self._silent_until: Seconds = 0.0
         self._carry: dict[type, Callable[..., None]] = {
@@ -78,28 +76,10 @@ class Server:
 
     def _accept(self, listener: socket.socket, folder: str) -> None:
         for _ in range(_ACCEPT_AT_ONCE):
-            try:
-                accepted, _ = listener.accept()
-            except BlockingIOError:
+            accepted = self._door.next(listener)
+            if accepted is None:
                 return
-            except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
-                    log.warning("cannot accept a client: %s", error)
-                    return
-                self._turn_away(listener)
-            else:
-                self._connected(accepted, folder)
-
-    def _turn_away(self, listener: socket.socket) -> None:
-        """No descriptor is left: without this the waiting client would keep the loop spinning."""
-        if self._spare is not None:
-            os.close(self._spare)
-            self._spare = None
-        try:
-            listener.accept()[0].close()
-            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            log.warning("cannot turn a client away: %s", error)
+            self._connected(accepted, folder)
 
     def _connected(self, accepted: socket.socket, folder: str) -> None:
         self._last_client += 1

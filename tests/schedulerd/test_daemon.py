@@ -10,6 +10,8 @@ import psutil
 import pytest
 
 from contract import shared_memory as layout
+from schedulerd.controlclient import ControlClient
+from schedulerd.errors import Unusable
 from tests.schedulerd.client import Client, running_daemon
 from tests.schedulerd.drill_daemon import holder_process
 
@@ -75,15 +77,27 @@ def test_without_descriptors_new_clients_are_hung_up_on_and_those_inside_go_on(d
         with suppress(OSError):
             crowd.append(Client(daemon.socket, container=f"c{number}", gpus="GPU-2"))
     assert 0 < len(crowd) < 20
+    strangers = []
+    for _ in range(20):  # now not even a connection fits: who is too much is turned away
+        stranger = Client(daemon.socket, container="x", hello=False)
+        strangers.append(stranger)
+    with pytest.raises(ConnectionError):
+        strangers[-1].next()
+    with pytest.raises(Unusable), ControlClient(daemon.control) as operator:
+        list(operator.ask("status"))
+    worked = turns.cpu_times().user
     a.want()
     a.hear("grant")
-    for one in crowd:
+    a.next(within=0.5)
+    assert turns.cpu_times().user - worked < 0.3  # it sleeps, whoever it cannot let in
+    for one in (*crowd, *strangers):
         one.close()
     a.done()
     a.want()
     a.hear("grant")
 
     assert daemon.log().count("nothing left for its gate") == 1
+    assert "cannot turn a client away" not in daemon.log()
     assert Client(daemon.socket, container="b", gpus="GPU-2").gate is not None
     assert daemon.process.poll() is None
 

@@ -160,6 +160,20 @@ def test_an_answer_that_knows_less_takes_nothing_away(node):
     assert node.kept("k1")["memory"] == 4096
 
 
+def test_a_late_answer_does_not_take_the_place_of_what_is_kept_of_the_next_container(node):
+    node.allocate("k1", created=1.0)
+    first = node.hello("k1")
+    node.answered(1, SILENCE)
+    assert node.hears(first).verb == "welcome"
+    node.allocate("k1", created=2.0)
+    node.hello("k1")
+    node.answered(2, said(uid=NEW))
+    node.folders.answered("k1.1000", said(uid=OLD))
+
+    assert node.kept("k1")["of"] == "k1.2000"
+    assert node.node.pods["k1.1000"].uid == OLD
+
+
 def test_a_pod_made_again_under_its_name_is_asked_for_once_more_before_it_is_refused(node):
     node.allocate("k1")
     node.hello("k1")
