@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import kubernetes.client
+import kubernetes.config
 import urllib3
 
 from webhook.audit import Finding, audit_all
@@ -19,6 +20,14 @@ from webhook.fields import Json
 
 _PAGE = 500
 _SECONDS = 30
+_FAULTS = (
+    kubernetes.client.ApiException,
+    kubernetes.config.ConfigException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    *(ValueError, LookupError, TypeError, AttributeError),
+)
+"""The last line is what reading a strange answer raises, such as a proxy's."""
 
 
 def audit(arguments: argparse.Namespace) -> int:
@@ -26,7 +35,7 @@ def audit(arguments: argparse.Namespace) -> int:
     core = kubernetes.client.CoreV1Api(client_of(arguments.kubeconfig))
     try:
         pods, namespaces = _all(core.list_pod_for_all_namespaces), _all(core.list_namespace)
-    except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+    except _FAULTS as error:
         raise StartError(
             f"the cluster's pods and namespaces cannot be read ({reason_of(error)})."
             " Use a kubeconfig that may list both."

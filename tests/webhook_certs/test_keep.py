@@ -13,6 +13,7 @@ import kubernetes.client
 import pytest
 
 from tests.webhook_certs.test_cli import NOBODY, certs
+from webhook.__main__ import main
 from webhook.certs import issue, material
 from webhook.certs.cluster import Cluster
 from webhook.certs.keep import keep
@@ -84,6 +85,18 @@ def test_the_keeper_outlives_a_strange_answer(trouble: bytes) -> None:
         assert came.wait(10), "the keeper is gone"
         stop.set()
     thread.join(10)
+
+
+@pytest.mark.parametrize("what", ["a page of a proxy", "an object of no such kind"])
+def test_an_audit_that_meets_a_strange_answer_ends_in_a_sentence(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering([], TROUBLES[what]) as url:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(NOBODY.replace("https://127.0.0.1:1", url))
+        assert main(["audit", "--kubeconfig", str(kubeconfig)]) == 2
+
+    assert "the cluster's pods and namespaces cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["a body that breaks off", "a page of a proxy", "an object of no such kind"])
