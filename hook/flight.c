@@ -231,6 +231,7 @@ static unsigned open_segments(int gpu) {
     return count;
 }
 
+/* On top of what the segment has launched without a marker, if there is any. */
 static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
     struct flight *flight = &flights[segment->gpu];
     uint64_t remaining = remaining_ns(flight, now);
@@ -238,14 +239,16 @@ static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
     uint64_t piece = (room < LARGEST_PIECE_NS ? room : LARGEST_PIECE_NS) / (1 + open_segments(segment->gpu));
     bool is_single = flight->wary || captures_are_open() || expected > piece;
     flight->wary -= flight->wary > 0;
-    segment->granted_ns = segment->credit_ns = is_single ? expected : piece;
-    if (!segment->granted_ns)
-        segment->granted_ns = segment->credit_ns = 1;
+    piece = is_single ? expected : piece;
+    uint32_t before = segment_launched(segment);
+    segment->granted_ns = sum_ns(used_ns(segment), piece ? piece : 1);
+    segment->credit_ns = piece ? piece : 1;
     uint32_t in_stream = segment->stream->launches;
     uint32_t free = in_stream < MOST_LAUNCHES ? (MOST_LAUNCHES - in_stream + 1) / 2 : 1;
-    segment->launches_granted = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
-    atomic_store_explicit(&segment->launches_left, segment->launches_granted, memory_order_relaxed);
-    segment->opened_ns = now;
+    uint32_t launches = is_single ? 1 : free < PIECE_LAUNCHES ? free : PIECE_LAUNCHES;
+    segment->launches_granted = before + launches;
+    atomic_store_explicit(&segment->launches_left, launches, memory_order_relaxed);
+    segment->opened_ns = before ? segment->opened_ns : now;
 }
 
 bool flight_is_stuck(int gpu) {
@@ -258,7 +261,8 @@ bool flight_is_stuck(int gpu) {
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured) {
     struct flight *flight = &flights[segment->gpu];
     flight_lock();
-    mark(segment, true);
+    if (flight->count < MOST_MARKERS) /* else something waits, and events would only fill the driver's queue behind it */
+        mark(segment, true);
     for (uint64_t began = now_ns();;) {
         uint64_t now = now_ns(), expected = atomic_load_explicit(&measured->expected_ns, memory_order_relaxed);
         collect(flight, now);

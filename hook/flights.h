@@ -29,6 +29,13 @@ struct flight {
 };
 extern struct flight flights[MOST_GPUS];
 
+/* What the segment has used of what it was granted. */
+static inline uint64_t used_ns(const struct segment *segment) {
+    return segment->granted_ns == UNKNOWN_NS ? UNKNOWN_NS : segment->granted_ns - segment->credit_ns;
+}
+
+static inline uint64_t sum_ns(uint64_t a, uint64_t b) { return a == UNKNOWN_NS || b == UNKNOWN_NS ? UNKNOWN_NS : a + b; }
+
 /* An event behind what the segment has launched, which is then used for something else.  Never waits. */
 void mark(struct segment *segment, bool is_own_thread);
 void flight_reset_lock(void);

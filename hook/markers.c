@@ -37,10 +37,6 @@ static void close_segment(struct segment *segment) {
     segment->only = NULL;
 }
 
-static uint64_t used_ns(const struct segment *segment) {
-    return segment->granted_ns == UNKNOWN_NS ? UNKNOWN_NS : segment->granted_ns - segment->credit_ns;
-}
-
 static bool make_room(struct flight *flight) {
     if (flight->count < flight->room)
         return true;
@@ -74,9 +70,7 @@ static struct marker *youngest_of_stream(const struct flight *flight, const stru
 static bool move_marker(struct marker *marker, const struct segment *segment, bool is_own_thread) {
     if (!record(marker->event, segment, is_own_thread))
         return false;
-    uint64_t used = used_ns(segment);
-    bool is_known = marker->expected_ns != UNKNOWN_NS && used != UNKNOWN_NS;
-    marker->expected_ns = is_known ? marker->expected_ns + used : UNKNOWN_NS;
+    marker->expected_ns = sum_ns(marker->expected_ns, used_ns(segment));
     marker->only = NULL;
     marker->launches += segment_launched(segment);
     segment->stream->launches += segment_launched(segment);

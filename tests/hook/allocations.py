@@ -31,7 +31,7 @@ class Containers:
         created = time.time()
         record = {"key": key, "uuids": uuids, "device_ids": [f"{uuid}__0" for uuid in uuids], "created": created}
         if facts:
-            pod = {"of": f"{key}.{round(created * 1000)}", **facts}
+            pod = {"of": f"{key}.{round(created * 1000)}", "uid": f"uid-{key}", **facts}
             (home / "pod.json").write_text(json.dumps(pod))
         partial = home / ".partial"
         partial.write_text(json.dumps(record))
