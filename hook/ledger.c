@@ -47,7 +47,7 @@ void ledger_adopt(void *ledger, const char *list, unsigned slot) {
 
 void ledger_forget(void) { memset(&self, 0, sizeof self); }
 
-bool ledger_is_there(void) { return self.base != NULL; }
+bool ledger_has(int gpu) { return self.own[gpu] != NULL; }
 
 void ledger_publish(int gpu, enum field field, uint64_t value) {
     if (self.own[gpu])
@@ -57,7 +57,7 @@ void ledger_publish(int gpu, enum field field, uint64_t value) {
 uint64_t ledger_sum(int gpu, enum field first, enum field second) {
     uint64_t sum = 0;
     int column = self.columns[gpu];
-    for (unsigned slot = 0, count = column < 0 ? 0 : slots_in_use(); slot < count; slot++)
+    for (unsigned slot = 0, count = slots_in_use(); slot < count; slot++)
         sum += atomic_load_explicit(field_at(slot, column, first), memory_order_relaxed) +
                atomic_load_explicit(field_at(slot, column, second), memory_order_relaxed);
     return sum;

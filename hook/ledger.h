@@ -12,9 +12,9 @@ enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FI
 /* `list`: the welcome's GPUs, whose order the ledger has; ours may be another.  `ledger` is NULL where there is none. */
 void ledger_adopt(void *ledger, const char *list, unsigned slot);
 void ledger_forget(void);
-bool ledger_is_there(void);
+bool ledger_has(int gpu);
 void ledger_publish(int gpu, enum field field, uint64_t value);
-/* Over all slots. */
+/* Over all slots, of a GPU that it has. */
 uint64_t ledger_sum(int gpu, enum field first, enum field second);
 unsigned ledger_processes(void);
 

@@ -55,7 +55,7 @@ static void publish(int gpu, enum field field) {
 }
 
 static uint64_t sum_of(int gpu, enum field first, enum field second) {
-    return ledger_is_there() ? ledger_sum(gpu, first, second) : self.own[gpu].fields[first] + self.own[gpu].fields[second];
+    return ledger_has(gpu) ? ledger_sum(gpu, first, second) : self.own[gpu].fields[first] + self.own[gpu].fields[second];
 }
 
 void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, bool is_plain) {

@@ -67,13 +67,14 @@ bool pools_look(int gpu) {
     uint64_t all = 0, reserved;
     if (!known.count)
         return memory_settle_pools(gpu, 0);
-    pthread_mutex_lock(&known.lock); /* so that none is destroyed while it is asked */
+    pthread_mutex_lock(&known.lock); /* none is destroyed while it is asked, and the last answer is what counts */
     for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolGetAttribute); i++)
         if (known.pools[i].gpu == gpu &&
             driver.cuMemPoolGetAttribute(known.pools[i].handle, RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS)
             all += reserved;
+    bool is_told = memory_settle_pools(gpu, all);
     pthread_mutex_unlock(&known.lock);
-    return memory_settle_pools(gpu, all);
+    return is_told;
 }
 
 void pools_settle(int gpu) {
