@@ -73,7 +73,7 @@ class Scheduler(RuleBasedStateMachine):
             self.floor.join(facts)
 
     @rule(container=containers, data=st.data(), alone=st.booleans())
-    def come_back(self, container, data, alone):
+    def join_holding(self, container, data, alone):
         """With turns of a daemon before, whether there was one or not."""
         facts = self.facts.setdefault(container.key, container)
         gpus = st.builds(Held, st.sampled_from(["0000000f.1", "0000000f.2"]), st.sampled_from(facts.gpus))
