@@ -141,8 +141,6 @@ class Grants:
         self.drop(wish)
         turn = self.begin(tenant, wish.gpus, now, wish=wish)
         for gpu in wish.gpus:
-            if gpu.missing and now >= gpu.closed_until:
-                self.account_for(gpu, *gpu.missing)  # their time is over
             tenant.shares[gpu.uuid].count_wait(now - wish.since)
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
@@ -158,6 +156,8 @@ class Grants:
         turn = Turn(word, name, tenant, gpus, wish.names, now, quantum, wish.standings, beside)
         self.turns[turn.name] = turn
         for gpu in gpus:
+            if gpu.missing and now >= gpu.closed_until:
+                self.account_for(gpu, *gpu.missing)  # their time is over
             self._seat(gpu, turn, now)
         if tenant.wishes:
             self.on_part(tenant, now)
@@ -174,7 +174,8 @@ class Grants:
             gpu.switches += 1
             gpu.last_holder = key
         tenant.turns[gpu.uuid] = turn
-        self.orders.append(SetGate(key, gpu.uuid, turn.word, tenant.roster))
+        pids = (*tenant.roster, *gpu.missing.get(key, ())) if gpu.missing else tenant.roster
+        self.orders.append(SetGate(key, gpu.uuid, turn.word, pids))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
@@ -200,15 +201,20 @@ class Grants:
             self.orders.append(Tell((process,), self._yield(turn)))
 
     def show(self, turn: Turn) -> None:
-        """Its container's processes have changed: the next daemon is to wait for those that are there."""
+        """Its container's processes have changed: the next daemon is to wait for those here and those still missing."""
+        key, roster = turn.tenant.facts.key, turn.tenant.roster
         for gpu in turn.gpus:
-            self.orders.append(SetGate(turn.tenant.facts.key, gpu.uuid, turn.word, turn.tenant.roster))
+            self.orders.append(SetGate(key, gpu.uuid, turn.word, (*roster, *gpu.missing.get(key, ()))))
 
     def account_for(self, gpu: Gpu, *containers: str) -> None:
         """Nobody need be waited for that had this GPU under an earlier daemon."""
         for container in containers:
             del gpu.missing[container]
-            self.orders.append(Accounted(container, gpu.uuid))
+            turn = next((one for one in gpu.holders if one.tenant.facts.key == container), None)
+            if turn is None:
+                self.orders.append(Accounted(container, gpu.uuid))
+            else:
+                self.show(turn)
         if not gpu.missing:
             gpu.closed_until = -FOREVER
 
@@ -226,7 +232,8 @@ class Grants:
             share.count_turn(now - turn.granted_at, idle=idle)
             if not gpu.holders and not gpu.queue.arrivals:
                 gpu.clock = max(gpu.clock, share.virtual)
-            self.orders.append(SetGate(tenant.facts.key, gpu.uuid, 0))
+            key = tenant.facts.key
+            self.orders.append(SetGate(key, gpu.uuid, 0, tuple(gpu.missing.get(key, ())) if gpu.missing else ()))
         if tenant.anew:
             self.hang_up_at_rest(tenant)
 

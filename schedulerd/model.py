@@ -205,7 +205,7 @@ class SetGate(NamedTuple):
     gpu: str
     word: int
     pids: tuple[int, ...] = ()
-    """Of the processes that may use it from now on."""
+    """Of the processes that may use it from now on, or still, as one of an earlier daemon's that has not come back."""
 
 
 class Accounted(NamedTuple):

@@ -148,7 +148,7 @@ class Server:
                 self._lost(connection)
 
     def _set_gate(self, order: SetGate) -> None:
-        self.on_gate(order.gpu, order.container, order.pids if order.word else ())
+        self.on_gate(order.gpu, order.container, order.pids)
         memory = self.memories.get(order.container)
         if memory is not None:
             memory.set_word(order.gpu, order.word)

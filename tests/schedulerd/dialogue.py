@@ -132,7 +132,7 @@ class Stage:
         elif isinstance(order, SetGate):
             self.gates[order.container, order.gpu] = order.word
             self.footprint[order.gpu][order.container] = order.pids
-            if not order.word:
+            if not order.pids:
                 del self.footprint[order.gpu][order.container]
         elif isinstance(order, Accounted):
             del self.footprint[order.gpu][order.container]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
-from schedulerd.model import Container, Hangup, Notice, Order, Rules, SetGate, Stage, Tell
-from schedulerd.turns import Turns
+from schedulerd.model import Accounted, Container, Hangup, Notice, Order, Rules, SetGate, Stage, Tell
+from schedulerd.turns import Turns, nobody_before
 
 
 class Broken(AssertionError):
@@ -21,10 +21,24 @@ class Seat:
     """What one process has heard: the turns it rides, and those it was asked to yield."""
 
     container: str
+    facts: Container
     turns: dict[str, Grant] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
     """The turns for which it has said `done`, and was not granted again since."""
+
+
+@dataclass
+class Away:
+    """A process whose daemon has gone: it goes on with what it held, for a while."""
+
+    facts: Container
+    held: list[tuple[Held, bool]]
+    """And whether alone."""
+    until: float
+
+    def has_alone(self, gpu: str, now: float) -> bool:
+        return now < self.until and any(one.gpu == gpu and alone for one, alone in self.held)
 
 
 class Floor:
@@ -44,18 +58,53 @@ class Floor:
         self.reserved: dict[int, int] = defaultdict(int)
         self.history: list[str] = []
         self._next_process = 0
+        self.away: dict[int, Away] = {}
+        self.footprint: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
 
     # ------------------------------------------------------------------ events
 
     def join(self, container: Container, *, held: Sequence[Held] = (), alone: bool = True) -> int:
         self._next_process += 1
         process = self._next_process
-        self.turns.join(process, container)
-        self.seats[process] = Seat(container.key)
+        self.sit_down(process, container)
         self.turns.announce(process, held, self.now, alone=alone)
         self.turns.came_back(process, self.now)
         self.carry_out()
         return process
+
+    def sit_down(self, process: int, container: Container) -> None:
+        self.turns.join(process, container, pid=process)
+        self.seats[process] = Seat(container.key, container)
+
+    def restart(self) -> None:
+        """The daemon dies, and the next one comes; nobody is asked, and holders go on for a while."""
+        until = self.now + self.turns.rules.announce
+        for process, seat in self.seats.items():
+            turns = dict.fromkeys(self.turns.members[process].turns.values())
+            riding = [turn for turn in turns if process in turn.riders]
+            held = [(Held(turn.name, gpu), not turn.beside) for turn in riding for gpu in turn.names]
+            self.away[process] = Away(seat.facts, held, until)
+        for memory in (self.seats, self.gates, self.exclusive):
+            memory.clear()
+        before, shut = {gpu: dict(who) for gpu, who in self.footprint.items()}, until + self.turns.rules.grace
+        gpus, number = tuple(self.turns.grants.gpus), int(self.turns.grants.epoch, 16) + 1
+        self.turns = Turns(
+            self.turns.rules,
+            epoch=f"{number:08x}",
+            left_behind=lambda gpu: (shut, before[gpu]) if before.get(gpu) else nobody_before(gpu),
+        )
+        for uuid in gpus:
+            self.turns.gpu(uuid).capacity = self.capacity
+
+    def come_back(self, process: int) -> None:
+        """One whose daemon had gone says what it still holds."""
+        one = self.away.pop(process)
+        self.sit_down(process, one.facts)
+        for alone in (True, False):
+            held = [each for each, was_alone in one.held if was_alone is alone and self.now < one.until]
+            self.turns.announce(process, held, self.now, alone=alone)
+        self.turns.came_back(process, self.now)
+        self.carry_out()
 
     def leave(self, process: int) -> None:
         del self.seats[process]
@@ -99,9 +148,14 @@ class Floor:
     def _carry_out(self, order: Order) -> None:
         if isinstance(order, SetGate):
             self.gates[order.container, order.gpu] = order.word
+            self.footprint[order.gpu][order.container] = order.pids
+            if not order.pids:
+                del self.footprint[order.gpu][order.container]
             turn = self.turns.grants.turns.get(f"{self.turns.grants.epoch}.{order.word}")
             self.exclusive[order.container, order.gpu] = turn is not None and not turn.beside
             self._check_gates_of(order.gpu)
+        elif isinstance(order, Accounted):
+            del self.footprint[order.gpu][order.container]
         elif isinstance(order, Hangup):
             del self.seats[order.client]
             self.turns.leave(order.client, self.now)
@@ -137,6 +191,9 @@ class Floor:
         containers = self.open_on(gpu)
         if len(containers) > 1 and any(self.exclusive[container, gpu] for container in containers):
             raise Broken(f"{containers} hold {gpu} at once")
+        for process, one in self.away.items():
+            if one.has_alone(gpu, self.now) and set(containers) - {one.facts.key}:
+                raise Broken(f"{containers} hold {gpu}, on which process {process} of {one.facts.key} goes on")
 
     def check(self) -> None:
         for gpu in self.turns.grants.gpus.values():
@@ -175,7 +232,8 @@ class Floor:
     def _check_no_idle_waiting(self, tenant) -> None:
         for wish in tenant.wishes.values():
             free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, wish) for gpu in wish.gpus)
-            if free and not tenant.anew:
+            shut = tenant.anew or any(self.now < gpu.closed_until for gpu in wish.gpus)
+            if free and not shut:
                 raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in wish.gpus]}, which are free")
 
     def state(self) -> tuple:

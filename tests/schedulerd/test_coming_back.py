@@ -4,8 +4,9 @@ import pytest
 
 from schedulerd.desk import Desk, believed
 from schedulerd.messages import Grant, Revoked, Yield
-from schedulerd.model import Rules, Tell
+from schedulerd.model import Container, Rules, Tell
 from schedulerd.turns import Turns
+from tests.schedulerd.stage import Floor
 
 NOBODY = (-float("inf"), {})
 
@@ -175,3 +176,20 @@ def test_a_container_does_not_wait_for_its_own_missing_process_nor_yield_to_whom
     assert len(room.of(1, Yield)) == 1
     room.say(1, "done turn=0000000b.2")
     assert room.granted(3) == [("GPU-a",)]
+
+
+@pytest.mark.parametrize("processes", [1, 2], ids=["its only process is back", "one of two is back"])
+def test_who_went_on_under_one_daemon_is_waited_for_by_the_next(processes):
+    floor = Floor(Rules(side_by_side=False))
+    mine = [floor.join(Container(key="a", gpus=("GPU-1",))) for _ in range(processes)]
+    floor.want(mine[0], "GPU-1")
+    floor.restart()
+    floor.come_back(mine[0])
+    assert floor.open_on("GPU-1") == ["a"]
+
+    floor.restart()
+    floor.want(floor.join(Container(key="b", gpus=("GPU-1",))), "GPU-1")
+    for process in mine:
+        assert floor.open_on("GPU-1") != ["b"]
+        floor.come_back(process)
+    assert floor.open_on("GPU-1") == ["a"]

@@ -25,6 +25,7 @@ from tests.schedulerd.stage import Broken, Floor
 
 GIB = 1024 * MIB
 UUIDS = [f"GPU-{number}" for number in range(1, 5)]
+FIRST_EPOCH = "0000000a"
 VISITED: set[tuple] = set()
 
 containers = st.builds(
@@ -47,6 +48,8 @@ class Scheduler(RuleBasedStateMachine):
     """Every move that anybody can make."""
 
     capacity: int | None = None
+    has_lied = False
+    """Whom lies gave a GPU, nobody can keep apart over a restart."""
 
     @initialize(
         policy=st.sampled_from(sorted(POLICIES)),
@@ -72,9 +75,11 @@ class Scheduler(RuleBasedStateMachine):
         if len(self.floor.seats) < 16:
             self.floor.join(facts)
 
+    @precondition(lambda self: self.floor.turns.grants.epoch == FIRST_EPOCH)
     @rule(container=containers, data=st.data(), alone=st.booleans())
-    def come_back(self, container, data, alone):
-        """With turns of a daemon before, whether there was one or not."""
+    def join_holding(self, container, data, alone):
+        """With turns of a daemon before, though there was none."""
+        self.has_lied = True
         facts = self.facts.setdefault(container.key, container)
         gpus = st.builds(Held, st.sampled_from(["0000000f.1", "0000000f.2"]), st.sampled_from(facts.gpus))
         if len(self.floor.seats) < 16:
@@ -142,6 +147,20 @@ class Scheduler(RuleBasedStateMachine):
         tenant = self.floor.turns.members[self.process(data)]
         steering.welcome_anew(self.floor.turns, tenant, self.floor.now)
         self.floor.carry_out()
+
+    @precondition(lambda self: not self.has_lied)
+    @rule()
+    def restart(self):
+        self.floor.restart()
+
+    @precondition(lambda self: self.floor.away)
+    @rule(data=st.data(), dies=st.booleans())
+    def come_back_or_die(self, data, dies):
+        process = data.draw(st.sampled_from(sorted(self.floor.away)))
+        if dies:
+            del self.floor.away[process]
+        else:
+            self.floor.come_back(process)
 
     @invariant()
     def remember(self):
