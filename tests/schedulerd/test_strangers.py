@@ -86,6 +86,11 @@ def hooked(machine, daemon, prefix):
     return burning(machine, "ours", prefix, LD_PRELOAD=str(HOOK), NVSHARE_SOCKETS=str(daemon.folder))
 
 
+def containers(daemon):
+    with ControlClient(daemon.control) as asking:
+        return [line.words for line in asking.ask("status") if line.verb == "container"]
+
+
 @pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
 def test_a_process_without_the_hook_is_counted_and_told_once(machine, daemon, prefix):
     with burning(machine, "stranger", prefix()) as pid, machine.client() as client:
@@ -100,8 +105,7 @@ def test_a_process_without_the_hook_is_counted_and_told_once(machine, daemon, pr
 @pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
 def test_a_process_with_the_hook_is_no_stranger(machine, daemon, prefix):
     with hooked(machine, daemon, prefix()) as pid, machine.client() as client:
-        with ControlClient(daemon.control) as asking:
-            [container] = [line.words for line in asking.ask("status") if line.verb == "container"]
+        [container] = until(lambda: containers(daemon))  # it has a context a moment before it says hello
         assert container["pids"] == str(pid)
         assert client.call(look, daemon.control, 3) == ([0], [])
 
@@ -109,6 +113,7 @@ def test_a_process_with_the_hook_is_no_stranger(machine, daemon, prefix):
 def test_of_two_containers_whose_programs_are_both_process_1_the_one_without_the_hook_is_told(machine, daemon):
     isolate = in_own_process_namespace()
     with hooked(machine, daemon, isolate), burning(machine, "stranger", isolate) as pid, machine.client() as client:
+        until(lambda: containers(daemon))
         counts, events = client.call(look, daemon.control, 2)
 
     assert counts == [1]
