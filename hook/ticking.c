@@ -98,11 +98,12 @@ static uint64_t keep_for(const struct place *place, uint64_t now) {
     return (is_late || is_worth_it) && place->keep_ns > least ? least : place->keep_ns;
 }
 
-/* Nothing launched and nothing in flight since `idle_since`; the gate is shut for the moment of looking. */
+/* Nothing launched, waited for or in flight since `idle_since`; the gate is shut for the moment of looking.  A thread that
+ * waits has been granted this turn, and only wants the processor. */
 static bool has_been_idle(int gpu, uint64_t now) {
     struct place *place = &state.places[gpu];
     uint64_t activity = flight_activity(gpu);
-    if (activity != place->activity || !slots_clear(gpu)) {
+    if (activity != place->activity || place->waiters || !slots_clear(gpu)) {
         place->activity = activity;
         place->idle_since = 0;
         end_pause(gpu, now);

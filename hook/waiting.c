@@ -90,6 +90,7 @@ bool turns_wait(int gpu, struct slot *slot) {
         turns_lock();
     }
     state.places[gpu].waiters--;
+    state.places[gpu].idle_since = 0; /* it is about to launch */
     state.totals.waited_ns += now_ns() - began;
     turns_unlock();
     return !has_passed;

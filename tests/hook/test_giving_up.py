@@ -1,5 +1,6 @@
 """Idle and somebody waiting: the GPU is given up within milliseconds.  Nobody waiting, or not idle: it is kept."""
 
+import signal
 import time
 
 import pytest
@@ -58,6 +59,23 @@ def test_a_grant_that_says_somebody_waits_counts_as_wanted(machine: Machine, pee
     turn = peer.grant(connection, waiting=1)
 
     connection.hear("done", turn=turn, reason="idle", within=0.5)
+
+
+def test_a_turn_is_not_given_up_before_the_thread_that_waited_for_it_had_the_processor(
+    machine: Machine, peer: Peer
+) -> None:
+    process = machine.start(compiled("delayed"), "300")
+    machine.process = process  # type: ignore[attr-defined]
+    connection = peer.accept()
+    peer.welcome(connection)
+    connection.hear("want")
+    process.send_signal(signal.SIGUSR1)
+    assert _first_line(machine) == "kept\n"
+
+    peer.grant(connection, waiting=1)
+
+    connection.hears_nothing(within=0.15)
+    assert _first_line(machine) == "ended\n"
 
 
 def test_a_kernel_in_flight_is_not_idleness(machine: Machine, peer: Peer) -> None:
