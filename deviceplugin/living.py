@@ -16,7 +16,7 @@ import grpc
 from deviceplugin import life as lives
 from deviceplugin.happenings import Lost, Registered, Tell
 from deviceplugin.life import Cause, Life, Seen, SocketId
-from deviceplugin.server import PluginServer, remove_stale_sockets
+from deviceplugin.server import PluginServer, remove_stale_sockets, somebody_listens
 from deviceplugin.service import Parts
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ class Living:
             self._life = lives.lose(self._life, cause, now=now)
             self.close()
             return 0.0
+        if not somebody_listens(self._side.socket):
+            return _WAITING_LOOK_SECONDS  # left by a kubelet that was killed; the next one clears the folder first
         self._make(cause)
         return 0.0
 

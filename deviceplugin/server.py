@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc
 
 from deviceplugin.kubelet_api import REGISTRATION, VERSION, messages
-from deviceplugin.kubelet_api.rpc import ask, dial
+from deviceplugin.kubelet_api.rpc import ask_while, dial
 from deviceplugin.service import OPTIONS, DevicePlugin, Parts, Streams
 
 log = logging.getLogger(__name__)
@@ -41,12 +41,17 @@ class PluginServer:
         self._server.start()
 
     def register(self, kubelet_socket: Path, resource: str, *, seconds: float) -> None:
-        """Tells the kubelet of this socket; it dials us from within the call.  Raises `grpc.RpcError`."""
+        """Tells the kubelet of this socket; it dials us from within the call.  Raises `grpc.RpcError`.
+
+        A kubelet that begins takes away every socket it finds, and would then dial ours for ten seconds, while it
+        fails the pods that come: raises TimeoutError as soon as ours is gone.
+        """
         request = messages.RegisterRequest(
             version=VERSION, endpoint=self.path.name, resource_name=resource, options=OPTIONS
         )
         with dial(str(kubelet_socket)) as channel:
-            ask(channel, f"/{REGISTRATION.full_name}/Register", request, messages.Empty, seconds=seconds)
+            call = f"/{REGISTRATION.full_name}/Register"
+            ask_while(self.path.exists, channel, call, request, messages.Empty, seconds)
 
     def stop(self) -> None:
         """Ends the streams and takes the socket away; returns when nothing of it is left."""
@@ -61,16 +66,20 @@ class PluginServer:
 def remove_stale_sockets(folder: Path) -> None:
     """Takes away sockets of predecessors that were killed: those of ours on which nobody answers."""
     for path in folder.glob(f"{PREFIX}*.sock"):
-        if not _answers(path):
+        if not somebody_listens(path):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
                 log.info("took away %s, left by a predecessor", path.name)
 
 
-def _answers(path: Path) -> bool:
+def somebody_listens(path: Path) -> bool:
+    """Is there a process behind the socket's name?  One that is too busy to answer is there, too."""
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
             probe.connect(str(path))
+        except BlockingIOError:
+            return True
         except OSError:
             return False
         return True

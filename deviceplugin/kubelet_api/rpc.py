@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 Answer = TypeVar("Answer", bound=Message)
+_LOOK_SECONDS = 0.02
 Call = Callable[[Any, grpc.ServicerContext], Message | Iterator[Message]]
 
 
@@ -34,11 +35,30 @@ def _handler(method: MethodDescriptor, call: Call) -> "grpc.RpcMethodHandler[Any
 
 def ask(channel: grpc.Channel, path: str, request: Message, answer: type[Answer], *, seconds: float) -> Answer:
     """One unary call of `/package.Service/Method`; raises `grpc.RpcError`."""
-    call: Any = channel.unary_unary(
+    result: Answer = _call(channel, path, answer)(request, timeout=seconds)
+    return result
+
+
+def ask_while(
+    holds: Callable[[], bool], channel: grpc.Channel, path: str, request: Message, answer: type[Answer], seconds: float
+) -> Answer:
+    """As `ask`, given up as soon as the condition does not hold any more; that raises TimeoutError."""
+    under_way = _call(channel, path, answer).future(request, timeout=seconds)
+    while True:
+        try:
+            result: Answer = under_way.result(timeout=_LOOK_SECONDS)
+        except grpc.FutureTimeoutError:
+            if not holds():
+                under_way.cancel()
+                raise TimeoutError("what was asked for is no longer there") from None
+        else:
+            return result
+
+
+def _call(channel: grpc.Channel, path: str, answer: type[Answer]) -> Any:
+    return channel.unary_unary(
         path, request_serializer=lambda message: message.SerializeToString(), response_deserializer=answer.FromString
     )
-    result: Answer = call(request, timeout=seconds)
-    return result
 
 
 def dial(path: str) -> grpc.Channel:

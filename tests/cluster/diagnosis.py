@@ -14,6 +14,8 @@ from tests.cluster.processes import last_lines
 
 Section = tuple[str, str]
 _LOG_LINES = 12
+_EVENTS = 40
+"""The last ones: a session of an hour has thousands, and the reason of the failure drowns in them."""
 _LINE_LENGTH = 400
 
 
@@ -35,7 +37,8 @@ def sections(used: object) -> list[Section]:
 
 
 def _objects(plane: ControlPlane) -> Iterator[Section]:
-    yield "events", _ask(plane, "get", "events", "--all-namespaces", "--sort-by=.lastTimestamp", "--no-headers")
+    events = _ask(plane, "get", "events", "--all-namespaces", "--sort-by=.metadata.creationTimestamp", "--no-headers")
+    yield "last events", "\n".join(line[:_LINE_LENGTH] for line in events.splitlines()[-_EVENTS:])
     yield "pods", _ask(plane, "get", "pods", "--all-namespaces", "--output=wide")
     unhappy = _ask(
         plane, "get", "pods", "-A", "--no-headers", "--output=custom-columns=:metadata.namespace,:metadata.name"

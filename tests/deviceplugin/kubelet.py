@@ -113,10 +113,10 @@ class Kubelet:
             assert self._news.wait_for(lambda: any(map(wanted, self._lists[after:])), seconds), self._lists[after:]
             return next(filter(wanted, self._lists[after:]))
 
-    def wait_for_registrations(self, count: int) -> None:
+    def wait_for_registrations(self, count: int, *, seconds: float = 15) -> None:
         """Until so many have come."""
         with self._news:
-            assert self._news.wait_for(lambda: len(self.registrations) >= count, 15), self.registrations
+            assert self._news.wait_for(lambda: len(self.registrations) >= count, seconds), self.registrations
 
     @property
     def lists(self) -> int:

@@ -3,6 +3,7 @@
 import shutil
 import socket
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -14,6 +15,7 @@ from deviceplugin.kubelet_api import VERSION
 from deviceplugin.serve import Plugin
 from deviceplugin.server import PREFIX
 from deviceplugin.settings import Settings
+from tests.cluster.processes import wait_until
 from tests.deviceplugin.conftest import RunPlugin, Setup, running
 from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
 from tests.deviceplugin.kubelet import Kubelet
@@ -116,6 +118,34 @@ def test_a_hung_kubelet_is_waited_for_and_one_that_comes_instead_is_told(run_plu
     assert len(setup.kubelet.registrations) == 1
 
 
+def test_no_socket_is_made_for_a_killed_kubelet(run_plugin: RunPlugin, settings: Settings) -> None:
+    """The next one would take it away, and then dial it for ten seconds."""
+    settings.kubelet_folder.mkdir(parents=True)
+    make_dead_socket(settings.kubelet_folder / "kubelet.sock")
+    stale = settings.kubelet_folder / f"{PREFIX}0000.sock"
+    make_dead_socket(stale)
+    setup = run_plugin()
+    wait_until(lambda: not stale.exists(), what="it has begun to serve", seconds=10)
+    made = watch_for_sockets(setup, seconds=0.5)
+    setup.kubelet.start()
+    setup.kubelet.wait_for_list()
+
+    assert made == []
+    assert len(setup.kubelet.registrations) == 1
+
+
+def test_a_kubelet_that_took_our_socket_away_is_told_again_at_once(run_plugin: RunPlugin) -> None:
+    setup = run_plugin()
+    setup.kubelet.hang = threading.Event()
+    setup.kubelet.start()
+    setup.kubelet.wait_for_registrations(1)
+    remove_socket(setup)
+    setup.kubelet.wait_for_registrations(2, seconds=5)
+    setup.kubelet.hang.set()
+
+    assert len(setup.kubelet.wait_for_list()) == 40
+
+
 def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin, short_path: Path) -> None:
     folder = short_path / "k"
     folder.mkdir()
@@ -157,6 +187,14 @@ def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) 
 
     assert {device_id.partition("__")[0] for device_id, is_healthy in first.items() if is_healthy} == {make_gpu(1).uuid}
     assert len(first) == 20, "the pods that hold its slots are still there"
+
+
+def watch_for_sockets(setup: Setup, *, seconds: float) -> list[str]:
+    """Each that was there at a look; one lives for some milliseconds at least."""
+    seen, end = set[str](), time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen.update(own_sockets(setup))
+    return sorted(seen)
 
 
 def make_dead_socket(path: Path) -> None:
