@@ -66,8 +66,8 @@ COPY --from=native /src/build/hook/portable/libnvshare.so /usr/lib/nvshare/libnv
 COPY --from=code /ours /
 ENV PATH=/opt/nvshare/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1
-# The webhook and nvsharectl need no rights; the DaemonSets ask for root by themselves, since the kubelet's folder and
-# the control socket are root's.
+# The webhook needs no rights; the DaemonSets ask for root by themselves, since the kubelet's folder and the control
+# socket are root's.
 USER 65532:65532
 CMD ["nvshare-webhook", "serve"]
 

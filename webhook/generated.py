@@ -30,7 +30,7 @@ def manifests() -> dict[PurePosixPath, str]:
     return {
         PurePosixPath("base/policies.yaml"): _yaml(validating_policies()),
         PurePosixPath("base/webhooks.yaml"): _yaml(webhook_configurations()),
-        PurePosixPath("overlays/hide-gpus/policy.yaml"): _yaml(hide_gpus.policy()),
+        PurePosixPath("components/hide-gpus/policy.yaml"): _yaml(hide_gpus.policy()),
     }
 
 

@@ -5,51 +5,53 @@ May import the contract and errors only.
 """
 
 import argparse
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from contract import names
 from webhook.certs.errors import BadSetting
+
+T = TypeVar("T")
+
+
+def _setting(default: T, told: str) -> T:
+    """A field with the sentence that `--help` says of it."""
+    chosen: T = field(default=default, metadata={"help": told})
+    return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Every wait and every name, so that a test or a hurried operator may change it."""
 
-    namespace: str = names.SYSTEM_NAMESPACE
-    """Where the Secret, the Lease and the Service are."""
-    secret: str = "nvshare-webhook-tls"
-    """The Secret that holds keys, certificates and the phase."""
-    service: str = "nvshare-webhook"
-    """The Service that the API server calls; the certificate's name follows from it."""
-    configuration: str = "nvshare-webhook"
-    """The name of both webhook configurations."""
-    lease: str = "nvshare-webhook-certs"
-    """The Lease that keeps two rotations apart."""
-    leaf_days: float = 30
-    """How long a serving certificate is valid."""
-    leaf_renew_days: float = 20
-    """A serving certificate with less left than this is renewed by the next run."""
-    authority_days: float = 1825
-    """How long a CA is valid."""
-    authority_renew_days: float = 365
-    """A CA with less left than this is replaced by the next run."""
-    urgent_hours: float = 12
-    """A serving certificate with less left than this is renewed by the webhook itself: the CronJob did not."""
-    trust_seconds: float = 60
-    """Between both CAs standing in every configuration and the first certificate of the new one: no API says when each
-    API server has seen the change; Kubernetes' own tests wait 10."""
-    linger_seconds: float = 90
-    """Between the last replica's switch and the old CA's end: how long an API server keeps an idle connection."""
-    patience_seconds: float = 600
-    """How long a run waits for something that does not come before it says so and ends."""
-    poll_seconds: float = 1
-    """Between two looks."""
-    dial_seconds: float = 3
-    """How long a replica may take to show its certificate."""
-    lease_seconds: float = 30
-    """How long a rotator that died keeps others out."""
-    watch_seconds: float = 10
-    """How often the webhook looks after configurations and Secret besides its watch."""
+    namespace: str = _setting(names.SYSTEM_NAMESPACE, "where the Secret, the Lease and the Service are")
+    secret: str = _setting("nvshare-webhook-tls", "the Secret that holds keys, certificates and the phase")
+    service: str = _setting(
+        "nvshare-webhook", "the Service that the API server calls; the certificate's name follows from it"
+    )
+    configuration: str = _setting("nvshare-webhook", "the name of both webhook configurations")
+    lease: str = _setting("nvshare-webhook-certs", "the Lease that keeps two rotations apart")
+    leaf_days: float = _setting(30, "how long a serving certificate is valid")
+    leaf_renew_days: float = _setting(20, "a serving certificate with less left than this is renewed by the next run")
+    authority_days: float = _setting(1825, "how long a CA is valid")
+    authority_renew_days: float = _setting(365, "a CA with less left than this is replaced by the next run")
+    urgent_hours: float = _setting(
+        12, "a serving certificate with less left than this is renewed by the webhook itself: the CronJob did not"
+    )
+    # No API says when each API server has seen the change; Kubernetes' own tests wait 10 seconds.
+    trust_seconds: float = _setting(
+        60, "between both CAs standing in every configuration and the first certificate of the new one"
+    )
+    linger_seconds: float = _setting(
+        90, "between the last replica's switch and the old CA's end: how long an API server keeps an idle connection"
+    )
+    patience_seconds: float = _setting(
+        600, "how long a run waits for something that does not come before it says so and ends"
+    )
+    poll_seconds: float = _setting(1, "between two looks")
+    dial_seconds: float = _setting(3, "how long a replica may take to show its certificate")
+    lease_seconds: float = _setting(30, "how long a rotator that died keeps others out")
+    watch_seconds: float = _setting(10, "how often the webhook looks after configurations and Secret besides its watch")
 
     @property
     def server_names(self) -> tuple[str, ...]:
@@ -63,7 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for item in fields(Settings):
         kind = float if isinstance(item.default, int | float) else str
         flag = "--" + item.name.replace("_", "-")
-        parser.add_argument(flag, type=kind, default=item.default, metavar=kind.__name__.upper())
+        told = f"{item.metadata['help']} (default: {item.default})"
+        parser.add_argument(
+            flag, type=kind, default=item.default, metavar="NUMBER" if kind is float else "NAME", help=told
+        )
 
 
 def read(arguments: argparse.Namespace) -> Settings:
