@@ -116,13 +116,19 @@ class Process:
         return self.tls.expires.timestamp() if self.tls.expires else 0.0
 
 
+_ANY = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
+
+
 def bind(host: str, port: int, flag: str) -> socket.socket:
     """A listening socket, or a sentence on why not."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    address = _ANY if host == "any" else host
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if address == "::":
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
-        listener.bind((host, port))
+        listener.bind((address, port))
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
@@ -202,7 +208,8 @@ def serve(settings: Settings) -> None:
     """Serves until SIGTERM."""
     _raise_descriptor_limit(settings.connections)
     process = Process(settings)
-    host, port = process.listener.getsockname()[:2]
+    address, port = process.listener.getsockname()[:2]
+    host = f"[{address}]" if ":" in address else address
     metrics_port = process.metrics_listener.getsockname()[1]
     _log.info("nvshare-webhook %s with %s", VERSION, " ".join(describe(settings)))
     _log.info("serving https://%s:%s, metrics on http://%s:%s/metrics", host, port, host, metrics_port)

@@ -80,7 +80,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "certificate_from", CertificateFrom.FILES, CertificateFrom, "files (--cert, --key), or secret: the cluster's"
     ),
-    Option("host", "0.0.0.0", str, "address to listen on, such as 0.0.0.0 or ::"),
+    Option("host", "any", str, "address to listen on, such as 127.0.0.1 or ::1; any: all, of IPv4 and IPv6"),
     Option("port", names.WEBHOOK_PORT, _PORT, "port for the API server; 0 takes a free one and says which"),
     Option("metrics_port", names.METRICS_PORT, _PORT, "port for /metrics, without TLS; 0 takes a free one"),
     Option("namespace_file", "", str, "YAML file of Namespaces to believe instead of a cluster's"),

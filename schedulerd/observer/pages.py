@@ -4,10 +4,12 @@ A thread a request, a bounded number of them, each with a time limit on its sock
 """
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
+from socketserver import TCPServer
 from typing import Any
 
 from schedulerd.errors import Unusable
@@ -25,6 +27,7 @@ class Pages(ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = 64
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
 
     def __init__(self, port: int, metrics: Callable[[], Iterator[str]], healthy: Callable[[], str]) -> None:
         self.metrics, self.healthy = metrics, healthy
@@ -35,6 +38,13 @@ class Pages(ThreadingHTTPServer):
             raise Unusable(
                 f"cannot serve on port {port}: {error.strerror}. Choose another with --metrics-port."
             ) from None
+
+    def server_bind(self) -> None:
+        """On every address, of IPv4 and IPv6; without asking DNS for this machine's name, which may take ten seconds."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """One more request, unless there are too many."""

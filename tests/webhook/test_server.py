@@ -21,6 +21,7 @@ from tests.webhook.load import Connection, body
 from tests.webhook.real import Server, serving
 from tests.webhook.stall import STALLS, hold
 from webhook.certificates import write_set
+from webhook.server import bind
 
 
 @pytest.fixture(scope="module")
@@ -271,6 +272,13 @@ def _served(port: int) -> str:
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "webhook", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=dict(os.environ))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", *(["::1"] if socket.has_dualstack_ipv6() else [])])
+def test_without_a_host_every_address_is_served(address: str) -> None:
+    """An API server of an IPv6 cluster calls a pod's IPv6 address."""
+    with bind("any", 0, "port") as listener, socket.create_connection((address, listener.getsockname()[1])):
+        assert listener.accept()
 
 
 def test_a_port_in_use_is_said_in_a_sentence(server: Server, files: Files) -> None:
