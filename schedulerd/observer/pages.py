@@ -40,7 +40,7 @@ class Pages(ThreadingHTTPServer):
             ) from None
 
     def server_bind(self) -> None:
-        """On every address, of IPv4 and IPv6; without asking DNS for this machine's name, which may take ten seconds."""
+        """On every address, of IPv4 and IPv6; DNS is not asked for this machine's name, which may take ten seconds."""
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         TCPServer.server_bind(self)
