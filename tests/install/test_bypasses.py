@@ -50,6 +50,8 @@ REFUSED = {
     "a mount below": mount("/var/run/nvshare/mine"),
     "a mount over the loader's file": mount(paths.CONTAINER_PRELOAD_FILE),
     "a mount over the loader's file, spelled with ..": mount("/etc/x/..//ld.so.preload"),
+    "the file for last words over the hook": Wish(container={"terminationMessagePath": paths.CONTAINER_HOOK}),
+    "the file for last words over the loader's file": Wish(container={"terminationMessagePath": "/etc//ld.so.preload"}),
     "hostPath of the device nodes": host_path("/dev"),
     "hostPath of the device nodes, spelled //dev/.": host_path("//dev/."),
     "hostPath of our folder": host_path("/var/lib/nvshare/allocations"),
