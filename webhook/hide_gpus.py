@@ -10,12 +10,12 @@ from webhook import cel
 from webhook.fields import Json
 from webhook.namespace_policy import select_opted_in
 from webhook.rules.counts import OTHER_GPU_PREFIXES
-from webhook.words import SHADOWED
+from webhook.words import HIDDEN
 
 NAME = "nvshare-hide-gpus"
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _VARIABLE = cel.text(names.ENV_VISIBLE_DEVICES)
-_VOID = cel.text(SHADOWED[names.ENV_VISIBLE_DEVICES])
+_VOID = cel.text(HIDDEN)
 _BRINGS_GPU = " || ".join(
     (f"k == {cel.text(names.RESOURCE)}", *(f"k.startsWith({cel.text(prefix)})" for prefix in OTHER_GPU_PREFIXES))
 )

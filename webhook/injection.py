@@ -12,7 +12,7 @@ from webhook.fields import Json, read_map, read_maps
 from webhook.patch import Operation, append_all, escape, prepend_all, put, put_members, remove
 from webhook.pod import Container
 from webhook.rule import Facts
-from webhook.words import MOUNTS, SHADOWED, VOLUMES, preload_with_hook
+from webhook.words import HIDDEN, MOUNTS, SHADOWED, VOLUMES, preload_with_hook
 
 _FORMAT = "v1"
 """Of the summary in the annotation `nvshare.com/injected`."""
@@ -159,7 +159,7 @@ def undone(facts: Facts) -> tuple[Operation, ...]:
 
 def hide_gpus_from_debuggers(containers: tuple[Container, ...]) -> tuple[Operation, ...]:
     """New debug containers on a pod with vGPUs see no GPU of their own."""
-    void = {"name": names.ENV_VISIBLE_DEVICES, "value": SHADOWED[names.ENV_VISIBLE_DEVICES]}
+    void = {"name": names.ENV_VISIBLE_DEVICES, "value": HIDDEN}
     return tuple(
         operation
         for container in containers
