@@ -51,6 +51,12 @@ _WORD = f"variables.namespace_annotations[?'{names.ON_MULTI_GPU}'].orValue('')"
 _REDUCES = f"!({NAMES_MODE_CEL}) && {_WORD} == '{OnMultiGpu.REDUCE}'"
 _ONLY_WARNED = f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.WARN}' && "
 """A created pod is reduced already, or nobody reduced it: only where nothing is changed is that still to come."""
+_COMPLETED_AS = (
+    f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.ENABLED}'"
+    f" && !('{names.MULTI_GPU}' in variables.annotations)"
+    f" ? variables.annotations[?'{names.INJECTED}'].orValue('') : ''"
+)
+"""The summary of a created pod: /mutate wrote it, whatever stood there.  Elsewhere it is the user's."""
 _SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"
 _BEFORE = "variables.init_names.indexOf(s.name) < variables.init_names.indexOf(c.name)"
 _SIDECARS_BEFORE = (
@@ -70,6 +76,7 @@ _POD_VARIABLES: dict[str, str] = {
     "volumes": "variables.spec.?volumes.orValue([])",
     "mode": f"variables.annotations[?'{names.MULTI_GPU}'].orValue("
     f"variables.namespace_annotations[?'{names.MULTI_GPU}'].orValue('{Mode.PER_DEVICE}'))",
+    "completed_as": "{completed_as}",
     "allow": f"variables.namespace_annotations[?'{names.ALLOW}'].orValue('').split(',').map(p, p.trim())",
     "init_steps": f"variables.inits.filter(c, !({_SIDECAR}) && {_COUNTED} > 0).map(c, {_COUNTED} + {_SIDECARS_BEFORE})",
     "running": f"variables.spec.containers.map(c, {_COUNTED}).sum()"
@@ -114,11 +121,12 @@ _CREATED_PODS = (_match("", ("pods",), ("CREATE",)),)
 
 
 def _pod_variables() -> dict[str, str]:
-    return _variables("object.metadata", "object.spec", only_where=_ONLY_WARNED)
+    return _variables("object.metadata", "object.spec", only_where=_ONLY_WARNED, completed_as=_COMPLETED_AS)
 
 
-def _variables(meta: str, spec: str, *, only_where: str = "") -> dict[str, str]:
-    return {name: text.format(meta=meta, spec=spec, only_where=only_where) for name, text in _POD_VARIABLES.items()}
+def _variables(meta: str, spec: str, *, only_where: str = "", completed_as: str = "''") -> dict[str, str]:
+    where = {"meta": meta, "spec": spec, "only_where": only_where, "completed_as": completed_as}
+    return {name: text.format(**where) for name, text in _POD_VARIABLES.items()}
 
 
 def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:

@@ -11,7 +11,7 @@ from contract.reasons import ReasonCode
 from webhook import cel
 from webhook.fields import Json
 from webhook.pod import Container
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.rule import MODES_OF_SEVERAL, Facts, Offenders, PodRule, Rule, Scope
 from webhook.words import GUARDED_NAMES, GUARDED_PREFIX, HIDDEN, LET_PASS, is_guarded, our_value
 
 
@@ -64,8 +64,13 @@ _GUARDED = (
     f" && e.name != {cel.text(names.ENV_LOG)}))"
 )
 _MODE = f"({cel.VGPUS} == 1 || variables.reduces ? 'single' : variables.mode)"
+_GIVEN = (
+    f"({cel.VGPUS} > 1 && e.?value.orValue('') in {cel.texts(MODES_OF_SEVERAL)} && variables.completed_as.contains("
+    "' ' + c.name + '=' + e.?value.orValue('') + ' '))"
+)
+"""By the word of the namespace as its completer knew it; the API server may know a newer one, or an older."""
 _OURS = (
-    f"((e.name == {cel.text(names.ENV_MODE)} && e.?value.orValue('') == {_MODE})"
+    f"((e.name == {cel.text(names.ENV_MODE)} && (e.?value.orValue('') == {_MODE} || {_GIVEN}))"
     f" || (c.?envFrom.orValue([]).size() > 0"
     f" && {cel.mapping(LET_PASS)}[?e.name] == optional.of(e.?value.orValue(''))))"
 )
