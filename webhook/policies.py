@@ -25,24 +25,11 @@ _RESOURCE = cel.text(names.RESOURCE)
 Rules = Iterable[Rule[Any]]
 
 
-def _in_any_container(condition: str, spec: str = "object.spec") -> str:
-    exists = "{spec}.{kind}.exists(c, {condition})"
-    ordinary, initial = (
-        exists.format(spec=spec, kind=kind, condition=condition) for kind in ("containers", "initContainers")
-    )
-    return f"{ordinary} || (has({spec}.initContainers) && {initial})"
-
-
-NAMES_VGPU = _in_any_container(
+NAMES_VGPU = cel.in_any_container(
     " || ".join(f"{_RESOURCE} in c.?resources.?{kind}.orValue({{}})" for kind in ("limits", "requests"))
 )
 """The condition under which the webhook is called at all.  It sees quantities before the API server has checked them,
 and an error in it would refuse the pod: so it looks at the name alone, and the webhook finds out what 0 means."""
-
-
-def _asks_for_vgpu(spec: str = "object.spec") -> str:
-    """The policies' condition.  They come after the API server's own checks, so the amount can be read."""
-    return _in_any_container(f"{cel.VGPUS} > 0", spec)
 
 
 _COUNTED = f"(variables.reduces && {cel.VGPUS} > 1 ? 1 : {cel.VGPUS})"
@@ -149,11 +136,11 @@ def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
         resources=kinds,
         variables=_variables(f"{template}.?metadata", f"{template}.spec"),
         bindings=(_binding("warn", _ONLY_WARN),),
-        conditions={"asks-for-vgpu": _asks_for_vgpu(f"{template}.spec")},
+        conditions={"asks-for-vgpu": cel.asks_for_vgpu(f"{template}.spec")},
     )
 
 
-_WANTS = {"asks-for-vgpu": _asks_for_vgpu()}
+_WANTS = {"asks-for-vgpu": cel.asks_for_vgpu()}
 
 
 def _for_created_pods() -> tuple[Policy, ...]:
