@@ -46,6 +46,13 @@ GUARDED_FOLDERS = (
     "/var/run/docker.sock",
     "/var/run/docker",
     "/var/run/cri-dockerd.sock",
+    "/var/run/k3s",
+    "/var/lib/rancher",
+    "/etc/rancher",
+    "/var/run/k0s",
+    "/var/lib/k0s",
+    "/var/snap/microk8s",
+    "/etc/kubernetes",  # the administrator's kubeconfig, the static pods
     "/var/run/cdi",
     "/etc/cdi",
     "/dev",

@@ -14,6 +14,17 @@ VGPUS = f"quantity(c.?resources.?limits[?'{names.RESOURCE}'].orValue('0')).asInt
 """The vGPUs of the container `c`; the API server has checked that they are whole, and that requests are the same."""
 
 
+def in_any_container(condition: str, spec: str = "object.spec") -> str:
+    """An ordinary or init container `c` of the spec fulfils the condition."""
+    ordinary, initial = (f"{spec}.{kind}.exists(c, {condition})" for kind in ("containers", "initContainers"))
+    return f"{ordinary} || (has({spec}.initContainers) && {initial})"
+
+
+def asks_for_vgpu(spec: str = "object.spec") -> str:
+    """The policies' condition.  They come after the API server's own checks, so the amount can be read."""
+    return in_any_container(f"{VGPUS} > 0", spec)
+
+
 def text(value: str) -> str:
     """A string literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from contract import names
 from contract.grammar import Injection, Mode, OnMultiGpu
 from contract.reasons import ReasonCode, Refusal
-from webhook.injection import complete, hide_gpus_from_debuggers, reduced_containers
+from webhook.injection import as_completed, complete, hide_gpus_from_debuggers, reduced_containers
 from webhook.namespace_policy import NamespacePolicy
 from webhook.patch import Operation
 from webhook.pod import Container, Pod, count_vgpus
@@ -112,6 +112,8 @@ def decide(facts: Facts, stage: Stage) -> Decision:
     """The decision on a pod with these facts."""
     if not facts.pod.quantities_are_legal and stage is not Stage.OFFLINE:
         return _ALLOWED  # the API server refuses it, in its own words
+    if stage is Stage.VALIDATE and facts.namespace.injection is Injection.ENABLED and facts.sharing:
+        facts = as_completed(facts)
     refusals = _refusals(facts, stage)
     if facts.namespace.injection is Injection.WARN and not facts.namespace.is_excluded:
         return _warn(facts, refusals, stage)

@@ -1,8 +1,10 @@
 """The overlay `hide-gpus`: containers that asked for no GPU see none, though their image says otherwise.
 
-A MutatingAdmissionPolicy (Kubernetes 1.36 and newer) in opted-in namespaces; no server stands behind it.
+MutatingAdmissionPolicies (Kubernetes 1.36 and newer) in opted-in namespaces; no server stands behind them.
 A pure generator.  May import the contract, `cel`, `namespace_policy` and the rules' words.
 """
+
+from typing import Any
 
 from contract import names
 from contract.grammar import Injection
@@ -10,12 +12,12 @@ from webhook import cel
 from webhook.fields import Json
 from webhook.namespace_policy import select_opted_in
 from webhook.rules.counts import OTHER_GPU_PREFIXES
-from webhook.words import SHADOWED
+from webhook.words import HIDDEN
 
 NAME = "nvshare-hide-gpus"
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _VARIABLE = cel.text(names.ENV_VISIBLE_DEVICES)
-_VOID = cel.text(SHADOWED[names.ENV_VISIBLE_DEVICES])
+_VOID = cel.text(HIDDEN)
 _BRINGS_GPU = " || ".join(
     (f"k == {cel.text(names.RESOURCE)}", *(f"k.startsWith({cel.text(prefix)})" for prefix in OTHER_GPU_PREFIXES))
 )
@@ -26,59 +28,80 @@ _ASKED = (
 )
 _REFERS = f"c.?env.orValue([]).exists(e, e.name == {_VARIABLE} && has(e.valueFrom))"
 _KINDS = ("containers", "initContainers")
+_DEBUG = "ephemeralContainers"
+_IS_NEW = "!oldObject.spec.?ephemeralContainers.orValue([]).exists(o, o.name == c.name)"
+"""What a debug container that is there already has is settled."""
+
+
+def _affected(kind: str, condition: str) -> str:
+    """The containers of that kind that asked for no GPU."""
+    is_new = f"{_IS_NEW} && " if kind == _DEBUG else ""
+    return f"object.spec.?{kind}.orValue([]).filter(c, {is_new}!{_ASKED} && {condition})"
 
 
 def _plain(kind: str) -> str:
     """Adds the entry, or sets the value of the one that is there."""
     entry = f"Object.spec.{kind}.env{{name: {_VARIABLE}, value: {_VOID}}}"
-    return (
-        f"object.spec.?{kind}.orValue([]).filter(c, !{_ASKED} && !{_REFERS})"
-        f".map(c, Object.spec.{kind}{{name: c.name, env: [{entry}]}})"
-    )
+    return f"{_affected(kind, '!' + _REFERS)}.map(c, Object.spec.{kind}{{name: c.name, env: [{entry}]}})"
 
 
 def _replacing(kind: str) -> str:
     """An entry that takes its value from elsewhere is replaced whole: a value beside it would be refused."""
     return (
-        f"object.spec.?{kind}.orValue([]).filter(c, !{_ASKED} && {_REFERS}).map(c, JSONPatch{{op: 'replace', path:"
+        f"{_affected(kind, _REFERS)}.map(c, JSONPatch{{op: 'replace', path:"
         f" '/spec/{kind}/' + string(object.spec.{kind}.map(o, o.name).indexOf(c.name))"
         f" + '/env/' + string(c.env.map(e, e.name).indexOf({_VARIABLE})),"
         f" value: {{'name': {_VARIABLE}, 'value': {_VOID}}}}})"
     )
 
 
-def policy() -> list[Json]:
+def _mutations(kinds: tuple[str, ...]) -> list[Json]:
+    applied = ", ".join(f"{kind}: {_plain(kind)}" for kind in kinds)
+    return [
+        {
+            "patchType": "ApplyConfiguration",
+            "applyConfiguration": {"expression": f"Object{{spec: Object.spec{{{applied}}}}}"},
+        },
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": " + ".join(map(_replacing, kinds))}},
+    ]
+
+
+def _policy(name: str, operation: str, resource: str, **spec: Any) -> list[Json]:
     """The policy and its binding."""
-    applied = ", ".join(f"{kind}: {_plain(kind)}" for kind in _KINDS)
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
     return [
         {
             "apiVersion": _API_VERSION,
             "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": NAME},
+            "metadata": {"name": name},
             "spec": {
                 "failurePolicy": "Fail",
                 "reinvocationPolicy": "IfNeeded",
                 "matchConstraints": {"resourceRules": [rule]},
-                "mutations": [
-                    {
-                        "patchType": "ApplyConfiguration",
-                        "applyConfiguration": {"expression": f"Object{{spec: Object.spec{{{applied}}}}}"},
-                    },
-                    {
-                        "patchType": "JSONPatch",
-                        "jsonPatch": {"expression": " + ".join(map(_replacing, _KINDS))},
-                    },
-                ],
+                **spec,
             },
         },
         {
             "apiVersion": _API_VERSION,
             "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": {"name": NAME},
-            "spec": {
-                "policyName": NAME,
-                "matchResources": select_opted_in(Injection.ENABLED),
-            },
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "matchResources": select_opted_in(Injection.ENABLED)},
         },
+    ]
+
+
+def policy() -> list[Json]:
+    """The policies and their bindings: for pods, and for debug containers where the webhook does not see to them.
+
+    The condition looks at the pod as it runs: what a request says of its containers is not believed."""
+    elsewhere = {"name": "asks-for-no-vgpu", "expression": f"!({cel.asks_for_vgpu('oldObject.spec')})"}
+    return [
+        *_policy(NAME, "CREATE", "pods", mutations=_mutations(_KINDS)),
+        *_policy(
+            f"{NAME}-debug",
+            "UPDATE",
+            "pods/ephemeralcontainers",
+            matchConditions=[elsewhere],
+            mutations=_mutations((_DEBUG,)),
+        ),
     ]

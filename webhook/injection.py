@@ -10,9 +10,9 @@ from dataclasses import replace
 from contract import names
 from webhook.fields import Json, read_map, read_maps
 from webhook.patch import Operation, append_all, escape, prepend_all, put, put_members, remove
-from webhook.pod import Container
+from webhook.pod import Container, count_vgpus
 from webhook.rule import Facts
-from webhook.words import MOUNTS, SHADOWED, VOLUMES, preload_with_hook
+from webhook.words import HIDDEN, MOUNTS, SHADOWED, VOLUMES, preload_with_hook
 
 _FORMAT = "v1"
 """Of the summary in the annotation `nvshare.com/injected`."""
@@ -104,7 +104,8 @@ def _with_expression(terms: list[Json], wanted: Json) -> Iterator[Operation]:
 
 def _annotations(facts: Facts) -> Iterator[Operation]:
     present = facts.pod.annotations
-    wanted = {key: value for key, value in facts.namespace.defaults.items() if key not in present}
+    is_over = facts.completed_as is not None  # then the defaults are those of that moment
+    wanted = {} if is_over else {key: text for key, text in facts.namespace.defaults.items() if key not in present}
     wanted[names.INJECTED] = summarize(facts)
     reduced = reduced_containers(facts)
     if reduced:
@@ -123,7 +124,7 @@ def _was_reduced(facts: Facts) -> bool:
     counts = {container.name: container.vgpus for container in facts.sharing}
     entries = [entry.partition("=") for entry in facts.pod.annotations[names.REDUCED_FROM].split(",")]
     fits = all(counts.get(name) == 1 and amount.isascii() and amount.isdigit() for name, _, amount in entries)
-    return fits and facts.reduces
+    return fits and (facts.reduces or facts.completed_as is not None)
 
 
 def summarize(facts: Facts) -> str:
@@ -152,14 +153,27 @@ def complete(facts: Facts) -> tuple[Operation, ...]:
     return tuple(operation for step in STEPS for operation in step(facts))
 
 
+def as_completed(facts: Facts) -> Facts:
+    """The facts on a pod that was completed, by the settings, and the words of its namespace, that its completer knew.
+
+    While replicas are exchanged, or hear of a change one after the other, those may be others than ours."""
+    return replace(
+        facts,
+        with_volumes=was_given_volumes(facts),
+        completed_as=facts.pod.annotations.get(names.INJECTED, ""),
+        reduces=False,
+        vgpus=count_vgpus(facts.pod.containers) if facts.reduces else facts.vgpus,
+    )
+
+
 def undone(facts: Facts) -> tuple[Operation, ...]:
-    """What a pod that was completed lacks, by the settings of the one that did it."""
-    return complete(replace(facts, with_volumes=was_given_volumes(facts)))
+    """What a pod that was completed lacks."""
+    return complete(facts if facts.completed_as is not None else as_completed(facts))
 
 
 def hide_gpus_from_debuggers(containers: tuple[Container, ...]) -> tuple[Operation, ...]:
     """New debug containers on a pod with vGPUs see no GPU of their own."""
-    void = {"name": names.ENV_VISIBLE_DEVICES, "value": SHADOWED[names.ENV_VISIBLE_DEVICES]}
+    void = {"name": names.ENV_VISIBLE_DEVICES, "value": HIDDEN}
     return tuple(
         operation
         for container in containers

@@ -47,6 +47,8 @@ class Container:
     """The entries of `env` that steer the hook, the loader or the runtime, each with its place."""
     has_env_from: bool
     mounts: list[Json]
+    last_words: str
+    """Its `terminationMessagePath`, where the kubelet mounts a file."""
     resources: Mapping[str, Any]
     """Limits and requests together."""
     privileged: bool
@@ -145,6 +147,7 @@ def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
             steering=_steering(env),
             has_env_from=bool(read_list(raw, "envFrom")),
             mounts=_mounts(raw),
+            last_words=read_text(raw, "terminationMessagePath"),
             resources={**requests, **limits} if requests else limits,
             privileged=read_flag(security, "privileged"),
             capabilities=_capabilities(security) if security else (),

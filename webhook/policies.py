@@ -25,24 +25,11 @@ _RESOURCE = cel.text(names.RESOURCE)
 Rules = Iterable[Rule[Any]]
 
 
-def _in_any_container(condition: str, spec: str = "object.spec") -> str:
-    exists = "{spec}.{kind}.exists(c, {condition})"
-    ordinary, initial = (
-        exists.format(spec=spec, kind=kind, condition=condition) for kind in ("containers", "initContainers")
-    )
-    return f"{ordinary} || (has({spec}.initContainers) && {initial})"
-
-
-NAMES_VGPU = _in_any_container(
+NAMES_VGPU = cel.in_any_container(
     " || ".join(f"{_RESOURCE} in c.?resources.?{kind}.orValue({{}})" for kind in ("limits", "requests"))
 )
 """The condition under which the webhook is called at all.  It sees quantities before the API server has checked them,
 and an error in it would refuse the pod: so it looks at the name alone, and the webhook finds out what 0 means."""
-
-
-def _asks_for_vgpu(spec: str = "object.spec") -> str:
-    """The policies' condition.  They come after the API server's own checks, so the amount can be read."""
-    return _in_any_container(f"{cel.VGPUS} > 0", spec)
 
 
 _COUNTED = f"(variables.reduces && {cel.VGPUS} > 1 ? 1 : {cel.VGPUS})"
@@ -51,6 +38,12 @@ _WORD = f"variables.namespace_annotations[?'{names.ON_MULTI_GPU}'].orValue('')"
 _REDUCES = f"!({NAMES_MODE_CEL}) && {_WORD} == '{OnMultiGpu.REDUCE}'"
 _ONLY_WARNED = f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.WARN}' && "
 """A created pod is reduced already, or nobody reduced it: only where nothing is changed is that still to come."""
+_COMPLETED_AS = (
+    f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.ENABLED}'"
+    f" && !('{names.MULTI_GPU}' in variables.annotations)"
+    f" ? variables.annotations[?'{names.INJECTED}'].orValue('') : ''"
+)
+"""The summary of a created pod: /mutate wrote it, whatever stood there.  Elsewhere it is the user's."""
 _SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"
 _BEFORE = "variables.init_names.indexOf(s.name) < variables.init_names.indexOf(c.name)"
 _SIDECARS_BEFORE = (
@@ -70,6 +63,7 @@ _POD_VARIABLES: dict[str, str] = {
     "volumes": "variables.spec.?volumes.orValue([])",
     "mode": f"variables.annotations[?'{names.MULTI_GPU}'].orValue("
     f"variables.namespace_annotations[?'{names.MULTI_GPU}'].orValue('{Mode.PER_DEVICE}'))",
+    "completed_as": "{completed_as}",
     "allow": f"variables.namespace_annotations[?'{names.ALLOW}'].orValue('').split(',').map(p, p.trim())",
     "init_steps": f"variables.inits.filter(c, !({_SIDECAR}) && {_COUNTED} > 0).map(c, {_COUNTED} + {_SIDECARS_BEFORE})",
     "running": f"variables.spec.containers.map(c, {_COUNTED}).sum()"
@@ -114,11 +108,12 @@ _CREATED_PODS = (_match("", ("pods",), ("CREATE",)),)
 
 
 def _pod_variables() -> dict[str, str]:
-    return _variables("object.metadata", "object.spec", only_where=_ONLY_WARNED)
+    return _variables("object.metadata", "object.spec", only_where=_ONLY_WARNED, completed_as=_COMPLETED_AS)
 
 
-def _variables(meta: str, spec: str, *, only_where: str = "") -> dict[str, str]:
-    return {name: text.format(meta=meta, spec=spec, only_where=only_where) for name, text in _POD_VARIABLES.items()}
+def _variables(meta: str, spec: str, *, only_where: str = "", completed_as: str = "''") -> dict[str, str]:
+    where = {"meta": meta, "spec": spec, "only_where": only_where, "completed_as": completed_as}
+    return {name: text.format(**where) for name, text in _POD_VARIABLES.items()}
 
 
 def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
@@ -141,11 +136,11 @@ def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
         resources=kinds,
         variables=_variables(f"{template}.?metadata", f"{template}.spec"),
         bindings=(_binding("warn", _ONLY_WARN),),
-        conditions={"asks-for-vgpu": _asks_for_vgpu(f"{template}.spec")},
+        conditions={"asks-for-vgpu": cel.asks_for_vgpu(f"{template}.spec")},
     )
 
 
-_WANTS = {"asks-for-vgpu": _asks_for_vgpu()}
+_WANTS = {"asks-for-vgpu": cel.asks_for_vgpu()}
 
 
 def _for_created_pods() -> tuple[Policy, ...]:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+from contract import names
 from contract.grammar import Mode
 from contract.reasons import ReasonCode, Refusal
 from webhook.namespace_policy import NamespacePolicy
 from webhook.pod import Container, Pod
 
 Offenders = tuple[str, ...]
+MODES_OF_SEVERAL = (Mode.GANG, Mode.PER_DEVICE)
 Subject = TypeVar("Subject")
 
 
@@ -52,12 +54,21 @@ class Facts:
     new_ephemeral: tuple[Container, ...] = ()
     with_volumes: bool = True
     """Hook and socket are written into the spec as volumes."""
+    completed_as: str | None = None
+    """The summary of the one that completed the pod; None while that is still to be done."""
 
     def expected_mode(self, container: Container) -> Mode:
         """How this container uses its GPUs."""
         if container.vgpus == 1 or self.reduces:
             return Mode.SINGLE
-        return self.mode or Mode.PER_DEVICE
+        return self._given_mode(container) or self.mode or Mode.PER_DEVICE
+
+    def _given_mode(self, container: Container) -> Mode | None:
+        """What the completer gave it by its namespace's word, which may have changed since."""
+        if not self.completed_as or names.MULTI_GPU in self.pod.annotations:
+            return None
+        said = (mode for mode in MODES_OF_SEVERAL if f" {container.name}={mode} " in self.completed_as)
+        return next(said, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,13 @@ SHADOWED: dict[str, str] = {
     "GLIBC_TUNABLES": "",
     names.ENV_ON_LOSS: OnLoss.WAIT.value,
     names.ENV_SOCKETS: paths.CONTAINER_SOCKETS,
-    names.ENV_VISIBLE_DEVICES: "void",
 }
-"""Entries written in front of an `envFrom`, which could bring these names; CDI puts the real devices over `void`."""
+"""Entries written in front of an `envFrom`, which could bring these names.  The visible devices are not among them: by
+CDI the allocation's own win anyway, and without it the pod's win over the allocation's, and the program sees none."""
+HIDDEN = "void"
+"""The visible devices of a container that asked for none."""
+LET_PASS = {**SHADOWED, names.ENV_VISIBLE_DEVICES: HIDDEN}
+"""What an earlier release wrote stands in files that `inject` completed."""
 GUARDED_NAMES = (names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES")
 GUARDED_PREFIX = STEERING_PREFIX
 _SEPARATORS = re.compile(r"[: ]+")
@@ -40,10 +44,10 @@ def is_guarded(name: str) -> bool:
 
 
 def our_value(name: str, container: Container, mode: Mode) -> str | None:
-    """What the webhook itself would write for a guarded name in this container; None where it writes nothing."""
+    """What the webhook itself writes, or once wrote, for a guarded name in this container; None where nothing."""
     if name == names.ENV_MODE:
         return mode.value
-    return SHADOWED.get(name) if container.has_env_from else None
+    return LET_PASS.get(name) if container.has_env_from else None
 
 
 def is_our_volume(volume: Json) -> bool:

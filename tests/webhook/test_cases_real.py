@@ -22,6 +22,7 @@ from tests.webhook.real import (
 )
 from webhook.fields import Json
 from webhook.rules import POD_RULES
+from webhook.rules.kinds import NVIDIA_RUNTIMES
 
 pytestmark = pytest.mark.cluster
 
@@ -53,13 +54,8 @@ def prepared() -> Iterator[Cluster]:
                 plane.create_namespace(name, labels=metadata["labels"], annotations=metadata["annotations"])
                 made.add(name)
         client.send("POST", "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": "default"}})
-        runtime = {
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": {"name": "nvidia"},
-            "handler": "nvidia",
-        }
-        plane.apply(runtime)
+        kind = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
+        plane.apply(*({**kind, "metadata": {"name": name}, "handler": name} for name in NVIDIA_RUNTIMES))
         with installed(plane, all_policies()):
             wait_for_policies(plane)
             yield Cluster(plane, client)

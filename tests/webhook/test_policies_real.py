@@ -1,13 +1,14 @@
 """What the API server decides alone, by the generated policies: changes, Namespaces, templates, hidden GPUs, size."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from tests.webhook.real import ApiClient, all_policies, installed, wait_for_policies
+from tests.webhook.real import Answer, ApiClient, all_policies, installed, wait_for_policies
 from tests.webhook.samples import container, pod
 from webhook import hide_gpus
 from webhook.fields import Json
@@ -197,7 +198,58 @@ def test_containers_that_asked_for_no_gpu_see_none_where_gpus_are_hidden(client:
 
 def _environments(made: Json) -> dict[str, dict[str, Any]]:
     found = [*made["spec"].get("initContainers", []), *made["spec"]["containers"]]
-    return {item["name"]: {entry["name"]: entry.get("value") for entry in item.get("env", [])} for item in found}
+    return {item["name"]: _environment(item) for item in found}
+
+
+def _environment(item: Json) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value") for entry in item.get("env", [])}
+
+
+def _debug(client: ApiClient, path: str, *added: Json) -> Answer:
+    patch = {"spec": {"ephemeralContainers": list(added)}}
+    return client.send("PATCH", f"{path}/ephemeralcontainers", patch, kind="application/strategic-merge-patch+json")
+
+
+def test_debug_containers_on_pods_that_asked_for_no_gpu_see_none_where_gpus_are_hidden(
+    plane: ControlPlane, client: ApiClient
+) -> None:
+    variable = "NVIDIA_VISIBLE_DEVICES"
+    reference = {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    plane.create_namespace("late")
+    assert client.create_pod("late", pod(container("main", None), name="plain"), dry_run=False).status == 201
+    path = "/api/v1/namespaces/late/pods/plain"
+    assert _debug(client, path, container("before", None)).status == 200
+    plane.kubectl("label", "namespace", "late", "nvshare.com/injection=enabled")
+    until = time.monotonic() + 30.0
+    while not _environments(client.create_pod("late", pod(container("probe", None))).body)["probe"]:
+        assert time.monotonic() < until, "the namespace's label does not come into force"
+        time.sleep(0.1)
+
+    asks_all = container("asks-all", None, env=[{"name": "A", "value": "1"}, {"name": variable, "value": "all"}])
+    refers = container("refers", None, env=[{"name": "A", "value": "1"}, reference])
+    answer = _debug(client, path, container("silent", None), asks_all, refers)
+
+    assert answer.status == 200, answer.message
+    void = {variable: "void"}
+    made = {item["name"]: item for item in answer.body["spec"]["ephemeralContainers"]}
+    assert {name: _environment(item) for name, item in made.items()} == {
+        "before": {},
+        "silent": void,
+        "asks-all": {"A": "1", **void},
+        "refers": {"A": "1", **void},
+    }
+    assert _environments(client.send("GET", path).body) == {"main": {}}
+
+
+def test_a_debug_container_that_asks_for_gpus_on_a_pod_with_a_vgpu_is_refused_though_gpus_are_hidden(
+    client: ApiClient,
+) -> None:
+    assert client.create_pod("on", pod(container("main", 1), name="sharing"), dry_run=False).status == 201
+    asks_all = container("debug", None, env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
+
+    answer = _debug(client, "/api/v1/namespaces/on/pods/sharing", asks_all)
+
+    assert (answer.status, "DebugContainerVariable: " in answer.message) == (403, True), answer.message
 
 
 def _large(path: str) -> Json:

@@ -11,8 +11,8 @@ from contract.reasons import ReasonCode
 from webhook import cel
 from webhook.fields import Json
 from webhook.pod import Container
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
-from webhook.words import GUARDED_NAMES, GUARDED_PREFIX, SHADOWED, is_guarded, our_value
+from webhook.rule import MODES_OF_SEVERAL, Facts, Offenders, PodRule, Rule, Scope
+from webhook.words import GUARDED_NAMES, GUARDED_PREFIX, HIDDEN, LET_PASS, is_guarded, our_value
 
 
 def _set_by_user(facts: Facts) -> Offenders:
@@ -51,12 +51,11 @@ def _references(container: Container) -> list[str]:
 
 
 def _debug_variable(facts: Facts) -> Offenders:
-    void = SHADOWED[names.ENV_VISIBLE_DEVICES]
     return tuple(
         f"container '{container.name}'"
         for container in facts.new_ephemeral
         for name, entry in _steering(container)
-        if name == names.ENV_VISIBLE_DEVICES and entry.get("value") != void
+        if name == names.ENV_VISIBLE_DEVICES and entry.get("value") != HIDDEN
     )
 
 
@@ -65,10 +64,15 @@ _GUARDED = (
     f" && e.name != {cel.text(names.ENV_LOG)}))"
 )
 _MODE = f"({cel.VGPUS} == 1 || variables.reduces ? 'single' : variables.mode)"
+_GIVEN = (
+    f"({cel.VGPUS} > 1 && e.?value.orValue('') in {cel.texts(MODES_OF_SEVERAL)} && variables.completed_as.contains("
+    "' ' + c.name + '=' + e.?value.orValue('') + ' '))"
+)
+"""By the word of the namespace as its completer knew it; the API server may know a newer one, or an older."""
 _OURS = (
-    f"((e.name == {cel.text(names.ENV_MODE)} && e.?value.orValue('') == {_MODE})"
+    f"((e.name == {cel.text(names.ENV_MODE)} && (e.?value.orValue('') == {_MODE} || {_GIVEN}))"
     f" || (c.?envFrom.orValue([]).size() > 0"
-    f" && {cel.mapping(SHADOWED)}[?e.name] == optional.of(e.?value.orValue(''))))"
+    f" && {cel.mapping(LET_PASS)}[?e.name] == optional.of(e.?value.orValue(''))))"
 )
 _SET = f"!has(e.valueFrom) && {_GUARDED} && !{_OURS}"
 _REFERS = f"has(e.valueFrom) && (e.name == {cel.text(names.ENV_PRELOAD)} || {_GUARDED})"
@@ -105,7 +109,7 @@ RULES: tuple[PodRule, ...] = (
         find=_debug_variable,
         cel="variables.new_debug.filter(c, c.?env.orValue([]).exists(e,"
         f" e.name == {cel.text(names.ENV_VISIBLE_DEVICES)}"
-        f" && e.?value.orValue('') != {cel.text(SHADOWED[names.ENV_VISIBLE_DEVICES])}))"
+        f" && e.?value.orValue('') != {cel.text(HIDDEN)}))"
         '.map(c, "container \'" + c.name + "\'")',
     ),
 )

@@ -25,8 +25,8 @@ RULES: tuple[PodRule, ...] = (
     Rule(
         code=ReasonCode("InjectionLost"),
         cause="Another admission webhook undid what nvshare.com had completed in the pod: {found}.",
-        remedy="Ask an administrator to keep that webhook from these fields,"
-        " or to register it under a name that sorts before ours.",
+        remedy="If its Namespace opted in just now, create the pod again; else ask an administrator to keep that"
+        " webhook from these fields, or to register it under a name that sorts before ours.",
         scope=Scope.FINAL,
         find=_lost,
     ),

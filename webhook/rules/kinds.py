@@ -9,7 +9,8 @@ from webhook.fields import read_map, read_text
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 from webhook.rules.counts import OTHER_GPUS_CEL, other_gpus
 
-NVIDIA_RUNTIME = "nvidia"
+NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
+"""The runtime classes that NVIDIA's operator makes."""
 
 
 def _bound(facts: Facts) -> Offenders:
@@ -18,9 +19,9 @@ def _bound(facts: Facts) -> Offenders:
 
 
 def _runtime_without_gpu(facts: Facts) -> Offenders:
-    pod = facts.pod
-    is_idle = read_text(pod.spec, "runtimeClassName") == NVIDIA_RUNTIME and not facts.sharing and not other_gpus(pod)
-    return (f"'{NVIDIA_RUNTIME}'",) if is_idle else ()
+    runtime = read_text(facts.pod.spec, "runtimeClassName")
+    is_idle = runtime in NVIDIA_RUNTIMES and not facts.sharing and not other_gpus(facts.pod)
+    return (f"'{runtime}'",) if is_idle else ()
 
 
 _SYSTEMS = (("spec.os.name", "os", "name"), ("nodeSelector kubernetes.io/os", "nodeSelector", "kubernetes.io/os"))
@@ -60,8 +61,9 @@ RULES: tuple[PodRule, ...] = (
         remedy="Add a limit nvshare.com/gpu: 1 to the container that uses the GPU, or remove spec.runtimeClassName.",
         scope=Scope.ANY_POD,
         find=_runtime_without_gpu,
-        cel=f"variables.spec.?runtimeClassName.orValue('') != {cel.text(NVIDIA_RUNTIME)} || variables.asking.size() > 0"
-        f" || ({OTHER_GPUS_CEL}).size() > 0 ? [] : [\"'{NVIDIA_RUNTIME}'\"]",
+        cel=f"!(variables.spec.?runtimeClassName.orValue('') in {cel.texts(NVIDIA_RUNTIMES)})"
+        f" || variables.asking.size() > 0 || ({OTHER_GPUS_CEL}).size() > 0"
+        " ? [] : [\"'\" + variables.spec.?runtimeClassName.orValue('') + \"'\"]",
     ),
     Rule(
         code=ReasonCode("WindowsPod"),

@@ -60,7 +60,13 @@ def touches_our_folders(text: str) -> bool:
 
 
 def _in_the_way(facts: Facts) -> Offenders:
-    return _mounts(facts.sharing, lambda mount: touches_our_folders(mount.get("mountPath") or ""))
+    mounts = _mounts(facts.sharing, lambda mount: touches_our_folders(mount.get("mountPath") or ""))
+    files = [
+        f"terminationMessagePath '{item.last_words}' in container '{item.name}'"
+        for item in facts.sharing
+        if item.last_words and touches_our_folders(item.last_words)
+    ]
+    return (*mounts, *files)
 
 
 def _mounts(containers: tuple[Container, ...], is_bad: Callable[[Json], bool], *, ours: bool = False) -> Offenders:
@@ -106,15 +112,21 @@ _IS_OUR_MOUNT = (
     + ")"
 )
 _NAMED_OURS = f"m.name in {cel.texts(OUR_VOLUMES)}"
-_SUSPECT = (
-    "(size(m.mountPath) < 9 || m.mountPath.contains('nvshare') || m.mountPath.contains('.')"
-    " || m.mountPath.contains('//') || m.mountPath.endsWith('/'))"
-)
+_SUSPECT = "(size({0}) < 9 || {0}.contains('nvshare') || {0}.contains('.') || {0}.contains('//') || {0}.endsWith('/'))"
 """What touches ours is short, names us, or has a dot (`..`, the loader's file) or a slash too many, however spelled."""
 _OUR_FOLDERS_CEL = cel.texts(folder + "/" for folder in _OURS)
-_IN_THE_WAY = (
-    f"{_SUSPECT} && !({_NAMED_OURS})"
-    f" && {cel.resolves_to_touch('m.mountPath', _OUR_FOLDERS_CEL, or_into=_PRELOAD_FILE + '/')}"
+
+
+def _touches_ours_cel(path: str) -> str:
+    touches = cel.resolves_to_touch(path, _OUR_FOLDERS_CEL, or_into=_PRELOAD_FILE + "/")
+    return f"{_SUSPECT.format(path)} && {touches}"
+
+
+_MOUNT_IN_THE_WAY = f"!({_NAMED_OURS}) && {_touches_ours_cel('m.mountPath')}"
+_FILES_IN_THE_WAY = (
+    "variables.asking.filter(c, [c.?terminationMessagePath.orValue('')]"
+    f".exists(t, t != '' && {_touches_ours_cel('t')}))"
+    '.map(c, "terminationMessagePath \'" + c.terminationMessagePath + "\' in container \'" + c.name + "\'")'
 )
 _SHOWN = '"\'" + m.mountPath + "\' of volume \'" + m.name + "\'"'
 
@@ -164,12 +176,12 @@ RULES: tuple[PodRule, ...] = (
     ),
     Rule(
         code=ReasonCode("MountInTheWay"),
-        cause="A mount lies on, above or below a folder where the hook or its socket is mounted, or on the file that"
-        " names the hook to the loader: {found}.",
-        remedy=f"Choose a mountPath that is not within {' or '.join(OUR_FOLDERS)}, is not a parent of them, is not"
+        cause="A mount, or the file of a terminationMessagePath, lies on, above or below a folder where the hook or its"
+        " socket is mounted, or on the file that names the hook to the loader: {found}.",
+        remedy=f"Choose a path that is not within {' or '.join(OUR_FOLDERS)}, is not a parent of them, is not"
         f" {_PRELOAD_FILE}, and has no more than four `..` in it.",
         find=_in_the_way,
-        cel=_mounts_cel("variables.asking", _IN_THE_WAY),
+        cel=f"{_mounts_cel('variables.asking', _MOUNT_IN_THE_WAY)} + {_FILES_IN_THE_WAY}",
     ),
     Rule(
         code=ReasonCode("DebugContainerMount"),

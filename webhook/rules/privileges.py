@@ -10,7 +10,9 @@ from webhook import cel
 from webhook.fields import read_flag
 from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
 
-STRONG_CAPABILITIES = ("SYS_ADMIN", "ALL")
+STRONG_CAPABILITIES = ("SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "DAC_READ_SEARCH", "BPF", "ALL")
+"""Each leads out of the container: kernel modules, the machine's ports, the node's files by handle, kernel memory."""
+_NAMED = f"{', '.join(STRONG_CAPABILITIES[:-1])} or {STRONG_CAPABILITIES[-1]}"
 
 
 def _grant(exemption: Exemption) -> str:
@@ -81,7 +83,7 @@ RULES: tuple[PodRule, ...] = (
     ),
     Rule(
         code=ReasonCode("StrongCapability"),
-        cause="A pod with a vGPU may not add the capability SYS_ADMIN or ALL: {found}.",
+        cause=f"A pod with a vGPU may not add the capability {_NAMED}: {{found}}.",
         remedy="Remove it from securityContext.capabilities.add, " + _grant(Exemption.PRIVILEGED),
         find=_strong_capabilities,
         cel=_containers_cel("variables.containers", _IS_STRONG),
@@ -102,7 +104,7 @@ RULES: tuple[PodRule, ...] = (
     ),
     Rule(
         code=ReasonCode("PrivilegedDebugContainer"),
-        cause="A debug container on a pod with a vGPU may not be privileged or add SYS_ADMIN or ALL: {found}.",
+        cause=f"A debug container on a pod with a vGPU may not be privileged or add {_NAMED}: {{found}}.",
         remedy="Debug with the profile general, baseline or restricted (kubectl debug --profile=general), "
         + _grant(Exemption.PRIVILEGED),
         scope=Scope.EPHEMERAL,
