@@ -20,6 +20,22 @@ def parse_checkpoint(text: str, resource: str) -> frozenset[IdSet] | None:
         return None
 
 
+def parse_others(text: str, resource: str) -> dict[str, str]:
+    """GPUs that other plugins had when it was written, given out or in a pod's hands, each with its resource."""
+    try:
+        book = json.loads(text)["Data"]
+        pairs = [(entry["ResourceName"], _ids(entry)) for entry in book["PodDeviceEntries"] or ()]
+        pairs += (book.get("RegisteredDevices") or {}).items()
+        return {gpu: name for name, ids in pairs if name != resource for gpu in map(gpu_in, ids or ()) if gpu}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def gpu_in(device_id: str) -> str:
+    """The GPU that an id of another plugin's means, or nothing: NVIDIA's names a GPU by its UUID, or `UUID::n`."""
+    return device_id.partition("::")[0] if device_id.startswith("GPU-") else ""
+
+
 def _ids(entry: dict[str, Any]) -> IdSet:
     """The ids stand by NUMA node."""
     return frozenset(str(device_id) for ids in entry["DeviceIDs"].values() for device_id in ids)

@@ -9,6 +9,8 @@ from enum import Enum
 
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 10.0
+_MOST_DOUBLINGS = 20
+"""2**1024 is no float: three hours of refusals come to that."""
 STREAM_SECONDS = 15.0
 """How long a kubelet may take from Register's answer to listening; it dials for up to 10 s."""
 STEADY_SECONDS = 30.0
@@ -83,7 +85,8 @@ def lose(life: Life, cause: Cause, *, now: float) -> Life:
     steady = life.registered_with is not None and now - life.registered_at > STEADY_SECONDS
     fresh = steady or cause in (Cause.FIRST, Cause.KUBELET_RESTARTED)
     troubles = 0 if fresh else life.troubles + 1
-    wait = min(FIRST_WAIT_SECONDS * 2 ** (troubles - 1), LONGEST_WAIT_SECONDS) if troubles else 0.0
+    doublings = min(troubles - 1, _MOST_DOUBLINGS)
+    wait = min(FIRST_WAIT_SECONDS * 2**doublings, LONGEST_WAIT_SECONDS) if troubles else 0.0
     return Life(tried_with=life.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
 
 

@@ -7,7 +7,7 @@ used again by those after it.  Pure, the clock is an argument.  May import the a
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deviceplugin.allocation import Allocation
 from deviceplugin.checkpoint import IdSet
@@ -25,6 +25,15 @@ class Assignment:
     pod: str
     container: str
     device_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One answer of pod-resources."""
+
+    assignments: tuple[Assignment, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
+    """GPUs that containers have of other plugins, each with its resource."""
 
 
 @dataclass(frozen=True, slots=True)

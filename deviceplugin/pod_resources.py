@@ -1,16 +1,18 @@
 """The kubelet's pod-resources API: who has which slots, and what other plugins give out.
 
 Owns the translation.  The services' path is `v1`, though the messages here stand under a name of ours.
-May import `kubelet_api` and `lifetime`'s types.
+May import `kubelet_api`, `checkpoint`, and `lifetime`'s types.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import grpc
 
+from deviceplugin.checkpoint import gpu_in
 from deviceplugin.kubelet_api import podresources
 from deviceplugin.kubelet_api.rpc import ask, dial
-from deviceplugin.lifetime import Assignment
+from deviceplugin.lifetime import Assignment, Listed
 
 _SERVICE = "/v1.PodResourcesLister"
 _SECONDS = 5.0
@@ -22,12 +24,12 @@ class PodResources:
     def __init__(self, socket: Path, resource: str) -> None:
         self._socket, self._resource = socket, resource
 
-    def assignments(self) -> tuple[Assignment, ...]:
-        """Every container that has slots of ours; raises `grpc.RpcError`."""
+    def list_pods(self) -> Listed:
+        """Who has slots of ours, and which GPUs containers have of other plugins; raises `grpc.RpcError`."""
         with self._dial() as channel:
             request = podresources.ListPodResourcesRequest()
             answer = ask(channel, f"{_SERVICE}/List", request, podresources.ListPodResourcesResponse, seconds=_SECONDS)
-        return read_assignments(answer, self._resource)
+        return Listed(read_assignments(answer, self._resource), read_others(answer, self._resource))
 
     def foreign(self) -> dict[str, str]:
         """The GPUs that other resources give out, each with the resource's name; raises `grpc.RpcError`."""
@@ -53,12 +55,22 @@ def read_assignments(answer: podresources.ListPodResourcesResponse, resource: st
     return tuple(sorted(found))
 
 
+def read_others(answer: podresources.ListPodResourcesResponse, resource: str) -> dict[str, str]:
+    """The GPUs that containers have of other resources: they have them still while the other plugin is away."""
+    containers = (container for pod in answer.pod_resources for container in pod.containers)
+    return _gpus_of_others((entry for container in containers for entry in container.devices), resource)
+
+
 def read_foreign(answer: podresources.AllocatableResourcesResponse, resource: str) -> dict[str, str]:
-    """GPU UUIDs among the ids of other resources: NVIDIA's plugin names a GPU by its UUID, or `UUID::n`."""
+    """The GPUs that other resources give out."""
+    return _gpus_of_others(answer.devices, resource)
+
+
+def _gpus_of_others(entries: Iterable[podresources.ContainerDevices], resource: str) -> dict[str, str]:
     return {
-        device_id.partition("::")[0]: entry.resource_name
-        for entry in answer.devices
+        uuid: entry.resource_name
+        for entry in entries
         if entry.resource_name != resource
-        for device_id in entry.device_ids
-        if device_id.startswith("GPU-")
+        for uuid in map(gpu_in, entry.device_ids)
+        if uuid
     }

@@ -12,6 +12,8 @@ from deviceplugin.node_words import NodeWords
 REFRESH_SECONDS = 300.0
 """The words are written anew so often even unchanged: somebody may have taken them away."""
 LONGEST_BACKOFF_SECONDS = 60.0
+_MOST_DOUBLINGS = 20
+"""2**1024 is no float: a day without an API server comes to that."""
 EVENT_SECONDS = 30.0
 """The same event again is told so often at most, with its count."""
 MOST_EVENTS = 50
@@ -52,7 +54,7 @@ def words_told(words: NodeWords, *, now: float, seconds: float) -> WordsReport:
 
 def words_failed(report: WordsReport, *, now: float, seconds: float) -> WordsReport:
     """After it did not: later each time."""
-    wait = min(seconds * 2**report.failures, LONGEST_BACKOFF_SECONDS)
+    wait = min(seconds * 2 ** min(report.failures, _MOST_DOUBLINGS), LONGEST_BACKOFF_SECONDS)
     return replace(report, failures=report.failures + 1, not_before=now + wait)
 
 

@@ -20,6 +20,7 @@ from deviceplugin.cluster import Cluster, KubernetesCluster
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.happenings import Allocated, CallRefused, Happening, event_of, write_log
 from deviceplugin.injection import Injection
+from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Books
 from deviceplugin.living import KubeletSide, Living
 from deviceplugin.load import LoadMemory, keep_load, policy_now
@@ -54,6 +55,13 @@ class Plugin:
         self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
+        self.books = KubeletBooks(
+            PodResources(settings.pod_resources_socket, names.RESOURCE),
+            settings.kubelet_folder / FILE_NAME,
+            names.RESOURCE,
+            tell_foreign=self.watch.tell_foreign,
+            grace=settings.times.others,
+        )
         self.steward = Steward(self._steward_parts(cluster))
         self.registry.register(
             NodeCollector(self.board, lambda: self.steward.books, lambda: self.memory.fresh() is not None)
@@ -76,7 +84,7 @@ class Plugin:
     def look_ahead(self) -> None:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""
         self.watch.keep_up()
-        self.steward.look_for_others()
+        self.books.look_for_others()
 
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet."""
@@ -85,7 +93,7 @@ class Plugin:
         self.files.prepare()
         self._scan_first(stop)
         self.steward.repair(Books())  # from the folders alone: containers may start before the first look
-        self.steward.look_for_others()
+        self.books.look_for_others()
         living = Living(self._kubelet_side(), self._parts(), self.tell)
         with self._metrics(), contextlib.closing(living):
             living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
@@ -185,11 +193,8 @@ class Plugin:
         return StewardParts(
             board=self.board,
             files=self.files,
-            books=PodResources(self.settings.pod_resources_socket, names.RESOURCE),
-            checkpoint=self.settings.kubelet_folder / FILE_NAME,
-            resource=names.RESOURCE,
+            books=self.books,
             times=self.settings.times,
-            tell_foreign=self.watch.tell_foreign,
             cluster=cluster,
         )
 

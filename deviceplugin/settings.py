@@ -46,6 +46,9 @@ class Times:
     """An allocation's folder goes when its slots were not in use for so long."""
     report: float = 2.0
     """Between two writes to the API server at least."""
+    others: float = 300.0
+    """A GPU of another plugin's is shared when it was not seen for so long: the kubelet itself waits five minutes for a
+    plugin that is away."""
     load_fresh: float = 5.0
     """Older load is not believed."""
 
@@ -102,6 +105,7 @@ _TIMES: tuple[tuple[str, str], ...] = (
     ("quiet", "a GPU must be well for so long before it is given out again"),
     ("release", "an allocation's folder goes when unused for so long"),
     ("report", "between two writes to the API server at least"),
+    ("others", "a GPU that another plugin gave out is shared when it was not seen for so long"),
     ("load-fresh", "older load is not believed"),
 )
 

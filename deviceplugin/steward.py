@@ -1,44 +1,30 @@
 """Keeps the node in order beside the kubelet's calls: folders that are not needed any more, what the Node says, events.
 
 Owns one thread.  It reads the kubelet's books, asks the cores what follows, and carries it out; the calls of the
-kubelet never wait for it.  May import the room's cores, `node_files`, `pod_resources`, `cluster`.
+kubelet never wait for it.  May import the room's cores, `node_files`, `kubelet_books`, `cluster`.
 """
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
-
-import grpc
 
 from deviceplugin import lifetime, reports
 from deviceplugin.allocation import allocate
 from deviceplugin.board import Board
-from deviceplugin.checkpoint import parse_checkpoint
 from deviceplugin.cluster import Cluster, ClusterUnavailable
 from deviceplugin.errors import NodeNotReady, Refused
-from deviceplugin.lifetime import Assignment, Books, Waiting
+from deviceplugin.kubelet_books import KubeletBooks
+from deviceplugin.lifetime import Books, Waiting
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.node_words import describe_node, enough_room
 from deviceplugin.reports import Event
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
-_FOREIGN_SECONDS = 5.0
 _FLOOD_SECONDS = 0.1
 """News that comes within so short a time is one look."""
-
-
-class KubeletBooks(Protocol):
-    """What pod-resources tells; each call raises `grpc.RpcError`."""
-
-    def assignments(self) -> tuple[Assignment, ...]: ...
-
-    def foreign(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +34,7 @@ class StewardParts:
     board: Board
     files: NodeFiles
     books: KubeletBooks
-    checkpoint: Path
-    resource: str
     times: Times
-    tell_foreign: Callable[[Mapping[str, str]], None]
     cluster: Cluster | None = None
     clock: Callable[[], float] = time.monotonic
 
@@ -69,7 +52,7 @@ class Steward:
         self._waiting: Mapping[str, Waiting] = {}
         self._is_repaired = False
         self._refused_size = 0
-        self._next_foreign = self._next_announcement = 0.0
+        self._next_announcement = 0.0
         self.books: Books | None = None
         """The newest, for metrics; None until the kubelet answered."""
 
@@ -116,41 +99,14 @@ class Steward:
         if self._urgent.is_set() and self.books is not None:
             self._urgent.clear()
             self._tell_words(self.books)  # the books of a moment ago are true enough, and at hand
-        books = self._read_books()
+        books = self._parts.books.read()
         if books is None:
             return
+        self.books = books
         if not self._is_repaired:
             self.repair(books)
             self._is_repaired = True
         self.look(books)
-
-    def _read_books(self) -> Books | None:
-        try:
-            assignments = self._parts.books.assignments()
-            self._ask_for_others()
-        except grpc.RpcError as error:
-            log.debug("pod-resources does not answer: %s", error)
-            return None
-        self.books = Books(assignments, self._read_checkpoint())
-        return self.books
-
-    def _read_checkpoint(self) -> frozenset[frozenset[str]] | None:
-        try:
-            text = self._parts.checkpoint.read_text()
-        except (OSError, UnicodeDecodeError):
-            return None
-        return parse_checkpoint(text, self._parts.resource)
-
-    def look_for_others(self) -> None:
-        """Before the first slot is told: which GPUs another plugin gives out.  One that is away is asked later."""
-        with contextlib.suppress(grpc.RpcError):
-            self._ask_for_others()
-
-    def _ask_for_others(self) -> None:
-        now = self._parts.clock()
-        if now >= self._next_foreign:
-            self._parts.tell_foreign(self._parts.books.foreign())
-            self._next_foreign = now + _FOREIGN_SECONDS
 
     def repair(self, books: Books) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""

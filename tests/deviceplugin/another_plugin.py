@@ -52,7 +52,7 @@ def nvidia_stand_in(plugin: NodePlugin, *uuids: str) -> Iterator[None]:
 
 
 def beside_nvidia(plugin: NodePlugin, _pods: Pods) -> str:
-    """The GPU that another plugin gives out is taken back, an event says why, and it returns with that plugin's end."""
+    """Its GPU is taken back, an event says why, and it returns when that plugin has ended for good."""
     slots = plugin.slots()
     uuid = plugin.simgpu("devices").split()[1]
     with nvidia_stand_in(plugin, uuid):

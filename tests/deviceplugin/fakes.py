@@ -5,12 +5,15 @@ Owns no behaviour of ours.  May import `deviceplugin`.
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
+
+import grpc
 
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.happenings import Happening
 from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.lifetime import Listed
 from deviceplugin.nvml import Xid
 from deviceplugin.serve import Plugin
 
@@ -63,6 +66,25 @@ class FakeLibrary:
 
     def close(self) -> None:
         pass
+
+
+class FakeKubelet:
+    """pod-resources as a test wants it; a question in `silent` is not answered."""
+
+    def __init__(self) -> None:
+        self.listed = Listed()
+        self.others: Mapping[str, str] = {}
+        self.silent: set[str] = set()
+
+    def list_pods(self) -> Listed:
+        if "List" in self.silent:
+            raise grpc.RpcError("away")
+        return self.listed
+
+    def foreign(self) -> Mapping[str, str]:
+        if "GetAllocatableResources" in self.silent:
+            raise grpc.RpcError("away")
+        return self.others
 
 
 class Happenings:

@@ -85,9 +85,11 @@ class Kubelet:
         return messages.Empty()
 
     def _dial(self, endpoint: str) -> None:
-        self._channel = dial(str(self.folder / endpoint))
-        self.call("GetDevicePluginOptions", messages.Empty(), messages.DevicePluginOptions)
-        method: Any = self._channel.unary_stream(
+        channel = dial(str(self.folder / endpoint))  # another Register may be under way, for a socket that is gone
+        options = f"/{DEVICE_PLUGIN.full_name}/GetDevicePluginOptions"
+        ask(channel, options, messages.Empty(), messages.DevicePluginOptions, seconds=30)
+        self._channel = channel
+        method: Any = channel.unary_stream(
             f"/{DEVICE_PLUGIN.full_name}/ListAndWatch",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=messages.ListAndWatchResponse.FromString,

@@ -94,7 +94,7 @@ class NodePlugin:
     def assignments(self) -> tuple[Assignment, ...]:
         """What pod-resources says."""
         socket = self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock")
-        return PodResources(socket, names.RESOURCE).assignments()
+        return PodResources(socket, names.RESOURCE).list_pods().assignments
 
     def used_by_gpu(self) -> dict[str, int]:
         """How many slots of each GPU are in use, by pod-resources."""
@@ -170,7 +170,13 @@ def node_plugin(
             f"--kubeconfig={node.plane.kubeconfig}",
             f"--metrics-port={METRICS_PORT}",
         ),
-        *("--rescan-seconds=5", "--check-seconds=0.5", "--quiet-seconds=2", "--release-seconds=5"),
+        *(
+            "--rescan-seconds=5",
+            "--check-seconds=0.5",
+            "--quiet-seconds=2",
+            "--release-seconds=5",
+            "--others-seconds=5",
+        ),
         *flags,
     ]
     process = node.sandbox.process(f"{node.name}-device-plugin", command)

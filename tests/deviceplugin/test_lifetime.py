@@ -3,7 +3,7 @@
 import pytest
 
 from deviceplugin.allocation import Allocation, allocate
-from deviceplugin.checkpoint import parse_checkpoint
+from deviceplugin.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.lifetime import Assignment, Books, free_slots, is_kept_by_checkpoint_alone, release
 from deviceplugin.view import View
 from tests.deviceplugin.fakes import make_gpu, make_inventory
@@ -113,3 +113,23 @@ GOOD = """{"Data": {"PodDeviceEntries": [
 )
 def test_the_kubelets_checkpoint_is_read_or_not_known(text: str, expected: object) -> None:
     assert parse_checkpoint(text, "r/gpu") == expected
+
+
+OTHERS = """{"Data": {"PodDeviceEntries": [
+  {"PodUID": "u", "ContainerName": "init", "ResourceName": "nvidia.com/gpu", "DeviceIDs": {"-1": ["GPU-a"]}},
+  {"PodUID": "u", "ContainerName": "main", "ResourceName": "r/gpu", "DeviceIDs": {"-1": ["GPU-z__0"]}}],
+  "RegisteredDevices": {"r/gpu": ["GPU-z__0"], "nvidia.com/gpu": ["GPU-b::3"], "nic": ["eth0"], "gone": null}}}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            OTHERS, {"GPU-a": "nvidia.com/gpu", "GPU-b": "nvidia.com/gpu"}, id="given out, and in pods' hands"
+        ),
+        pytest.param('{"Data": {"PodDeviceEntries": null}}', {}, id="nobody has anything"),
+        pytest.param("[1]", {}, id="another form"),
+    ],
+)
+def test_other_plugins_gpus_are_read_off_the_checkpoint(text: str, expected: dict[str, str]) -> None:
+    assert parse_others(text, "r/gpu") == expected

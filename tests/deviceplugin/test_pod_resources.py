@@ -26,7 +26,7 @@ LIST = podresources.ListPodResourcesResponse(
             namespace="n",
             containers=[
                 podresources.ContainerResources(name="two", devices=devices(OURS, "b__0", "a__0")),
-                podresources.ContainerResources(name="other", devices=devices(OTHER, "x")),
+                podresources.ContainerResources(name="other", devices=devices(OTHER, "GPU-c::1", "MIG-d")),
                 podresources.ContainerResources(name="none"),
             ],
         )
@@ -58,13 +58,17 @@ def kubelet(short_path: Path) -> Iterator[PodResources]:
 
 
 def test_who_has_which_slots(kubelet: PodResources) -> None:
-    assert kubelet.assignments() == (Assignment("n", "p", "two", ("a__0", "b__0")),)
+    assert kubelet.list_pods().assignments == (Assignment("n", "p", "two", ("a__0", "b__0")),)
 
 
 def test_which_gpus_another_plugin_gives_out(kubelet: PodResources) -> None:
     assert kubelet.foreign() == {"GPU-a": OTHER, "GPU-b": OTHER}
 
 
+def test_which_gpus_containers_have_of_another_plugin(kubelet: PodResources) -> None:
+    assert kubelet.list_pods().others == {"GPU-c": OTHER}
+
+
 def test_a_kubelet_that_is_not_there_is_an_error_of_grpc(short_path: Path) -> None:
     with pytest.raises(grpc.RpcError):
-        PodResources(short_path / "nobody.sock", OURS).assignments()
+        PodResources(short_path / "nobody.sock", OURS).list_pods()

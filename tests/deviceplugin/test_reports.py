@@ -93,12 +93,21 @@ def test_when_the_node_is_told(
     assert words_to_tell(report, wanted, now=now, urgent=urgent) is expected
 
 
-def test_an_api_server_that_is_away_is_asked_more_and_more_seldom() -> None:
+@pytest.mark.parametrize(
+    ("failures", "wait"),
+    [
+        pytest.param(1, 2.0, id="the first"),
+        pytest.param(3, 8.0, id="then later"),
+        pytest.param(10, 60.0, id="a minute at most"),
+        pytest.param(2000, 60.0, id="away for more than a day"),
+    ],
+)
+def test_an_api_server_that_is_away_is_asked_more_and_more_seldom(failures: int, wait: float) -> None:
     report = WordsReport()
-    for _ in range(10):
+    for _ in range(failures):
         report = words_failed(report, now=0.0, seconds=2.0)
 
-    assert report.not_before == 60.0
+    assert report.not_before == wait
 
 
 def event(reason: str = "SameGpu", message: str = "why") -> Event:

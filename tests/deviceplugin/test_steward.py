@@ -13,6 +13,7 @@ from deviceplugin.board import Board
 from deviceplugin.checkpoint import IdSet
 from deviceplugin.cluster import ClusterUnavailable
 from deviceplugin.errors import NodeNotReady
+from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Assignment, Books
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.reports import Event
@@ -20,25 +21,11 @@ from deviceplugin.settings import Settings
 from deviceplugin.steward import Steward, StewardParts
 from deviceplugin.view import View
 from tests.deviceplugin.conftest import FAST
-from tests.deviceplugin.fakes import make_gpu, make_inventory
+from tests.deviceplugin.fakes import FakeKubelet, make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)
 A, B = (make_gpu(number).uuid for number in range(2))
 A0, B0 = f"{A}__0", f"{B}__0"
-
-
-class FakeBooks:
-    """pod-resources as a test wants it."""
-
-    def __init__(self) -> None:
-        self.shown: tuple[Assignment, ...] = ()
-        self.others: Mapping[str, str] = {}
-
-    def assignments(self) -> tuple[Assignment, ...]:
-        return self.shown
-
-    def foreign(self) -> Mapping[str, str]:
-        return self.others
 
 
 @dataclass
@@ -70,7 +57,7 @@ class Desk:
 
     files: NodeFiles
     board: Board
-    books: FakeBooks
+    kubelet: FakeKubelet
     cluster: FakeCluster
     now: float = 0.0
     foreign: Mapping[str, str] = field(default_factory=dict)
@@ -80,11 +67,14 @@ class Desk:
         parts = StewardParts(
             board=self.board,
             files=self.files,
-            books=self.books,
-            checkpoint=self.files.layout.root / "checkpoint",
-            resource=names.RESOURCE,
+            books=KubeletBooks(
+                self.kubelet,
+                self.files.layout.root / "checkpoint",
+                names.RESOURCE,
+                tell_foreign=lambda foreign: setattr(self, "foreign", foreign),
+                grace=300.0,
+            ),
             times=replace(FAST, release=60.0, report=2.0),
-            tell_foreign=lambda foreign: setattr(self, "foreign", foreign),
             cluster=self.cluster,
             clock=lambda: self.now,
         )
@@ -101,7 +91,7 @@ class Desk:
 def desk(settings: Settings) -> Desk:
     files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=True)
     files.prepare()
-    return Desk(files, Board(View(INVENTORY)), FakeBooks(), FakeCluster())
+    return Desk(files, Board(View(INVENTORY)), FakeKubelet(), FakeCluster())
 
 
 def made(*device_ids: str, at: float = 0.0) -> Allocation:
@@ -254,7 +244,7 @@ def test_an_api_server_that_is_away_is_told_later(desk: Desk) -> None:
 
 
 def test_another_plugins_gpus_are_told_to_the_inventory_and_events_to_the_cluster(desk: Desk) -> None:
-    desk.books.others = {A: "nvidia.com/gpu"}
+    desk.kubelet.others = {A: "nvidia.com/gpu"}
     event = Event("SameGpu", "why", is_warning=True)
     desk.steward.add_event(event)
     stop = threading.Event()

@@ -1,0 +1,97 @@
+"""Another plugin's GPUs stay its own while it is away: told step by step, at which time who says what."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from contract import names
+from deviceplugin.kubelet_books import KubeletBooks
+from deviceplugin.lifetime import Listed
+from tests.deviceplugin.fakes import FakeKubelet
+
+A = {"GPU-a": "nvidia.com/gpu"}
+BOTH = frozenset({"List", "GetAllocatableResources"})
+CHECKPOINT = '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {"nvidia.com/gpu": ["GPU-a"]}}}'
+
+
+@dataclass(frozen=True)
+class At:
+    """A look at this second, and what it finds."""
+
+    now: float
+    given_out: Mapping[str, str]
+    in_hands: Mapping[str, str]
+    silent: frozenset[str] = frozenset()
+
+
+GIVEN, HELD, NOTHING = (A, {}), ({}, A), ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([At(0, *GIVEN), At(10, *NOTHING)], A, id="its plugin is rolled out"),
+        pytest.param([At(0, *GIVEN), At(10, *NOTHING), At(309, *NOTHING)], A, id="nearly five minutes"),
+        pytest.param([At(0, *GIVEN), At(10, *NOTHING), At(311, *NOTHING)], {}, id="its plugin is gone for good"),
+        pytest.param([At(0, *GIVEN), At(10, *HELD), At(9999, *HELD)], A, id="a pod has it though its plugin is away"),
+        pytest.param(
+            [At(0, *HELD), At(400, *NOTHING), At(600, *NOTHING)], A, id="the grace begins when the pod has ended"
+        ),
+        pytest.param(
+            [At(0, *GIVEN), At(10, *NOTHING), At(200, *GIVEN), At(210, *NOTHING), At(400, *NOTHING)],
+            A,
+            id="it was seen in between",
+        ),
+        pytest.param(
+            [At(0, *GIVEN), At(10, *NOTHING), At(200, *NOTHING, BOTH), At(400, *NOTHING)],
+            A,
+            id="the kubelet restarted: its first answers know of no plugin",
+        ),
+        pytest.param([At(0, *GIVEN), At(10, *NOTHING, BOTH), At(9999, *NOTHING, BOTH)], A, id="no kubelet: no news"),
+        pytest.param(
+            [At(0, *GIVEN), At(10, *NOTHING, frozenset({"List"})), At(400, *NOTHING, frozenset({"List"}))],
+            A,
+            id="who has what is not known",
+        ),
+        pytest.param([At(0, *HELD, frozenset({"GetAllocatableResources"}))], A, id="only the pods are told"),
+        pytest.param([At(0, *GIVEN, frozenset({"List"}))], A, id="only what is given out is told"),
+    ],
+)
+def test_whose_a_gpu_is(steps: list[At], expected: Mapping[str, str], tmp_path: Path) -> None:
+    assert follow(steps, tmp_path / "none", looks_ahead=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([At(0, *NOTHING)], A, id="our plugin registers first after a boot"),
+        pytest.param([At(0, *NOTHING, BOTH), At(10, *NOTHING)], A, id="before the kubelet answers"),
+        pytest.param([At(0, *NOTHING), At(10, *NOTHING), At(311, *NOTHING)], {}, id="the other one never came"),
+    ],
+)
+def test_the_checkpoint_says_it_before_the_other_plugin_has_registered(
+    steps: list[At], expected: Mapping[str, str], tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.write_text(CHECKPOINT)
+
+    assert follow(steps, checkpoint, looks_ahead=True) == expected
+
+
+def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[str, str]:
+    """What was told last."""
+    kubelet, now = FakeKubelet(), [0.0]
+    told: list[Mapping[str, str]] = []
+    books = KubeletBooks(
+        kubelet, checkpoint, names.RESOURCE, tell_foreign=told.append, grace=300.0, clock=lambda: now[0]
+    )
+    for number, step in enumerate(steps):
+        now[0], kubelet.silent = step.now, set(step.silent)
+        kubelet.others, kubelet.listed = step.given_out, Listed((), step.in_hands)
+        if looks_ahead and number == 0:
+            books.look_for_others()
+        else:
+            books.read()
+    return told[-1]
