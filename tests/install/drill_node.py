@@ -6,9 +6,9 @@ pytest at reduced ones on the tests' house.
 
 import contextlib
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tests.cluster.processes import wait_until
 from tests.drills import Drill, count
@@ -16,6 +16,8 @@ from tests.install.house import COMPONENTS, SYSTEM, House, Wish, installed_house
 from tests.webhook_certs.load import Load, rejections, under_load
 
 WORKERS = 3
+_REPLICAS = 2
+Object = dict[str, Any]
 _POLITE = ("--trust-seconds", "5", "--linger-seconds", "5")
 """One API server, on this machine; the defaults are for a fleet."""
 
@@ -56,9 +58,22 @@ def executed(house: House, label: str) -> float:
 
 def webhook_pods(house: House) -> list[str]:
     """Those that are not on their way out, the oldest first."""
-    listed = house.json("-n", SYSTEM, "get", "pods", "-l", "app.kubernetes.io/name=nvshare-webhook")["items"]
-    staying = [pod["metadata"] for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+    staying = [pod["metadata"] for pod in _staying(house)]
     return [about["name"] for about in sorted(staying, key=lambda about: str(about["creationTimestamp"]))]
+
+
+def ready_webhooks(house: House) -> list[Object]:
+    """Those that take the API server's calls, and are not on their way out."""
+    return [pod for pod in _staying(house) if _readiness(pod).get("status") == "True"]
+
+
+def _staying(house: House) -> list[Object]:
+    listed = house.json("-n", SYSTEM, "get", "pods", "-l", "app.kubernetes.io/name=nvshare-webhook")["items"]
+    return [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+
+
+def _readiness(pod: Object) -> Object:
+    return next((each for each in pod["status"].get("conditions", ()) if each["type"] == "Ready"), {})
 
 
 # ---------------------------------------------------------------------------------------------- the drills
@@ -67,8 +82,8 @@ def kill_webhooks_in_turn(house: House, namespace: str, times: int) -> str:
     with loaded(house, namespace) as load:
         for _ in range(times):
             house.kubectl("-n", SYSTEM, "delete", "pod", webhook_pods(house)[0], "--wait=false")
-            time.sleep(1)
-            house.kubectl("-n", SYSTEM, "rollout", "status", COMPONENTS[0], "--timeout=120s")
+            # not `rollout status`, which says for a while after a deletion what was so before it
+            wait_until(lambda: len(ready_webhooks(house)) == _REPLICAS, what="its successor is ready", seconds=120)
     return f"{load.total} pods, {times} replicas gone, 0 refused"
 
 
