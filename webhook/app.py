@@ -16,15 +16,26 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from webhook.decision import Stage, Volumes
-from webhook.errors import BodyTooLarge, MalformedReview, Overloaded, SlowBody, WebhookError, WrongContentType
+from webhook.errors import (
+    BodyTooLarge,
+    MalformedReview,
+    NamespaceUnknown,
+    Overloaded,
+    SlowBody,
+    WebhookError,
+    WrongContentType,
+)
 from webhook.fields import Json
 from webhook.review import Answer, NamespaceLookup, answer, parse, uid_in
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
 
-LARGEST_BODY = 8 * 1024 * 1024
+LARGEST_BODY = 4 * 1024 * 1024
 """Bytes.  etcd takes 1.5 MiB an object; an update's review carries two, in JSON."""
+MOST_BYTES_IN_FLIGHT = 64 * 1024 * 1024
+"""Of large bodies together, as they arrive.  Small ones are bounded by their number: large ones never keep them out."""
+_SMALL_BODY = _PIECE = 64 * 1024
 _JSON = "application/json"
 _STAGES = {"/mutate": Stage.MUTATE, "/validate": Stage.VALIDATE}
 _log = logging.getLogger(__name__)
@@ -40,13 +51,18 @@ class Ledger(Protocol):
 class Service:
     """What the routes need; filled by the server."""
 
+    known_namespace: NamespaceLookup
+    """At once, or NamespaceUnknown."""
     namespace_of: NamespaceLookup
+    """By asking, while other reviews go on."""
     ledger: Ledger
     volumes: Volumes = Volumes.AUTO
     most_in_flight: int = 512
     why_unready: Callable[[], str] = field(default=lambda: "")
     """What readiness waits for; the empty text when ready."""
     in_flight: int = 0
+    bytes_in_flight: int = 0
+    """Of large bodies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +128,18 @@ def review(service: Service, environ: "WSGIEnvironment") -> Reply:
     """The answer to one review, counted and logged."""
     began = time.perf_counter()
     service.in_flight += 1
-    body, uid, path = b"", "", environ["PATH_INFO"]
+    body, counted, uid, path = b"", 0, "", environ["PATH_INFO"]
     result: Answer | WebhookError
     try:
-        body = _read_body(service, environ)
+        body, counted = _read_body(service, environ)
         parsed = parse(body)
         uid = uid_in(parsed)
-        result = answer(parsed, _STAGES[path], namespace_of=service.namespace_of, volumes=service.volumes)
-        reply = Reply(200, result.body)
+        found = _answer_at_once(service, parsed, _STAGES[path])
+        if isinstance(found, str):
+            parsed = {}  # a large one can be thirty times its body, and many may wait here
+            policy = service.namespace_of(found)
+            found = answer(parse(body), _STAGES[path], namespace_of=lambda _: policy, volumes=service.volumes)
+        result, reply = found, Reply(200, found.body)
     except WebhookError as error:
         result, reply = error, _said(error.status, str(error), uid)
     except Exception as error:  # noqa: BLE001  a fault of ours: the trace goes to the log, never to the caller
@@ -128,29 +148,66 @@ def review(service: Service, environ: "WSGIEnvironment") -> Reply:
         reply = _said(result.status, str(result), uid)
     finally:
         service.in_flight -= 1
+        service.bytes_in_flight -= counted
     service.ledger.record(path, result, seconds=time.perf_counter() - began, bytes_in=len(body))
     return reply
 
 
-def _read_body(service: Service, environ: "WSGIEnvironment") -> bytes:
+def _answer_at_once(service: Service, parsed: Json, stage: Stage) -> Answer | str:
+    """The answer, or the name of the namespace that must be asked for first."""
+    try:
+        return answer(parsed, stage, namespace_of=service.known_namespace, volumes=service.volumes)
+    except NamespaceUnknown as unknown:
+        return unknown.name
+
+
+def _read_body(service: Service, environ: "WSGIEnvironment") -> tuple[bytes, int]:
+    """The body, and how much of it counts as bytes in flight."""
     if service.in_flight > service.most_in_flight:
         raise Overloaded("more reviews at once than this replica takes: ask again, or run more replicas")
     kind = environ.get("CONTENT_TYPE", "")
     if kind != _JSON and kind.partition(";")[0].strip().lower() != _JSON:
         raise WrongContentType(f"the content type is {kind[:80]!r}: send {_JSON}")
-    if int(environ.get("CONTENT_LENGTH") or 0) > LARGEST_BODY:
+    length = int(environ.get("CONTENT_LENGTH") or LARGEST_BODY)  # a chunked one does not say
+    if length > LARGEST_BODY:
         raise _too_large()
+    stream, counted = environ["wsgi.input"], 0
     try:
-        body: bytes = environ["wsgi.input"].read(LARGEST_BODY + 1)
+        if length > _SMALL_BODY:
+            body = _read_large(service, stream)
+            counted = len(body)
+        else:
+            body = stream.read(length)
     except TimeoutError:
         raise SlowBody("the body did not arrive in time: send it whole") from None
     except OSError:
         raise MalformedReview("the body broke off: send it whole") from None
-    if len(body) > LARGEST_BODY:
-        raise _too_large()
     if not body:
         raise MalformedReview("the body is empty: send an AdmissionReview")
-    return body
+    return body, counted
+
+
+def _read_large(service: Service, stream: "InputStream") -> bytes:
+    """A body in pieces, counted as they come: who only says that much will follow keeps nobody out."""
+    pieces: list[bytes] = []
+    read = 0
+    try:
+        while piece := stream.read(_PIECE):
+            read += len(piece)
+            service.bytes_in_flight += len(piece)
+            _check_room(service, read)
+            pieces.append(piece)
+    except BaseException:
+        service.bytes_in_flight -= read
+        raise
+    return b"".join(pieces)
+
+
+def _check_room(service: Service, read: int) -> None:
+    if read > LARGEST_BODY:
+        raise _too_large()
+    if service.bytes_in_flight > MOST_BYTES_IN_FLIGHT:
+        raise Overloaded("more bytes of reviews at once than this replica takes: ask again, or run more replicas")
 
 
 def _too_large() -> BodyTooLarge:

@@ -51,5 +51,13 @@ class NotSynced(WebhookError):
     status = 503
 
 
+class NamespaceUnknown(NotSynced):
+    """A namespace must be asked for, which takes a while."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"namespace {name[:253]!r} is not known")
+        self.name = name
+
+
 class StartError(WebhookError):
     """The program cannot start as it was told to; the text holds what is wrong and how to fix it."""

@@ -17,7 +17,7 @@ import kubernetes.config
 import urllib3
 
 from webhook.cluster_client import client_of, reason_of
-from webhook.errors import MalformedObject, NotSynced
+from webhook.errors import MalformedObject, NamespaceUnknown, NotSynced
 from webhook.fields import Json
 from webhook.namespace_policy import NamespacePolicy, read_namespace
 
@@ -105,11 +105,17 @@ class WatchedNamespaces:
         self._stop = threading.Event()
 
     # ------------------------------------------------------------------------------------- for reviews
-    def policy_of(self, name: str) -> NamespacePolicy:
+    def known(self, name: str) -> NamespacePolicy:
         policy = self._policies.get(name)
         if policy is None or policy.injection is None:
-            return self._ask(name)
+            raise NamespaceUnknown(name)
         return policy
+
+    def policy_of(self, name: str) -> NamespacePolicy:
+        try:
+            return self.known(name)
+        except NamespaceUnknown:
+            return self._ask(name)
 
     def _ask(self, name: str) -> NamespacePolicy:
         try:

@@ -18,6 +18,10 @@ from webhook.settings import Settings
 class Namespaces(Protocol):
     """A source of policies."""
 
+    def known(self, name: str) -> NamespacePolicy:
+        """At once; raises NamespaceUnknown where it must be asked for."""
+        ...
+
     def policy_of(self, name: str) -> NamespacePolicy: ...
     def start(self) -> None: ...
     def why_unready(self) -> str: ...
@@ -30,8 +34,11 @@ class FileNamespaces:
     def __init__(self, documents: list[Json]) -> None:
         self._policies = {policy.name: policy for policy in map(read_namespace, documents)}
 
-    def policy_of(self, name: str) -> NamespacePolicy:
+    def known(self, name: str) -> NamespacePolicy:
         return self._policies.get(name) or NamespacePolicy(name=name)
+
+    def policy_of(self, name: str) -> NamespacePolicy:
+        return self.known(name)
 
     def start(self) -> None:
         """Nothing to start."""

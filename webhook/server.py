@@ -69,6 +69,7 @@ class Process:
         self.log = DecisionLog(settings.log_format, sys.stderr, later=partial(gevent.spawn_later, _LOG_SECONDS))
         self.namespaces: Namespaces = source_of(settings)
         self.service = Service(
+            known_namespace=self.namespaces.known,
             namespace_of=self.namespaces.policy_of,
             ledger=Bookkeeper(self.metrics, self.log),
             volumes=settings.volumes,

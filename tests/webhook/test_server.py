@@ -118,14 +118,14 @@ def test_paths_methods_and_content_types(
 
 
 def test_a_body_over_the_limit_is_refused_unread(server: Server, files: Files) -> None:
-    headers = {"Content-Type": "application/json", "Content-Length": str(9 * 1024 * 1024)}
+    headers = {"Content-Type": "application/json", "Content-Length": str(5 * 1024 * 1024)}
     assert _raw(server, files, "POST", "/mutate", b"", headers)[0] == 413
 
 
 def test_a_chunked_body_over_the_limit_is_refused(server: Server, files: Files) -> None:
     context = ssl.create_default_context(cafile=str(files.authority))
     connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=20)
-    pieces = (b" " * 65536 for _ in range(8 * 16 + 2))
+    pieces = (b" " * 65536 for _ in range(4 * 16 + 2))
     connection.request("POST", "/mutate", pieces, {"Content-Type": "application/json"}, encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
