@@ -102,10 +102,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
     """What `audit` can be told; beside its module, whose import takes the client's second."""
+    from webhook import offline_cli
+
     parser.add_argument(
         "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
     )
-    parser.add_argument("--volumes", choices=("auto", "never"), default="auto", help="as `serve` has it")
+    offline_cli.add_volume_flags(parser)
     parser.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
 
 

@@ -17,6 +17,7 @@ from webhook.cluster_client import client_of, reason_of
 from webhook.decision import Volumes
 from webhook.errors import StartError
 from webhook.fields import Json
+from webhook.namespace_policy import PodSecurity
 
 _PAGE = 500
 _SECONDS = 30
@@ -40,7 +41,8 @@ def audit(arguments: argparse.Namespace) -> int:
             f"the cluster's pods and namespaces cannot be read ({reason_of(error)})."
             " Use a kubeconfig that may list both."
         ) from None
-    findings = audit_all(pods, namespaces, volumes=Volumes(arguments.volumes))
+    volumes = Volumes(arguments.volumes).in_cluster(PodSecurity(arguments.default_pod_security))
+    findings = audit_all(pods, namespaces, volumes=volumes)
     _say(findings, arguments.output)
     return 1 if findings else 0
 

@@ -10,7 +10,7 @@ from contract import names
 from contract.grammar import Injection, Mode, OnMultiGpu
 from contract.reasons import ReasonCode, Refusal
 from webhook.injection import as_completed, complete, hide_gpus_from_debuggers, reduced_containers
-from webhook.namespace_policy import NamespacePolicy
+from webhook.namespace_policy import NamespacePolicy, PodSecurity
 from webhook.patch import Operation
 from webhook.pod import Container, Pod, count_vgpus
 from webhook.rule import Facts, Scope
@@ -44,6 +44,13 @@ class Volumes(StrEnum):
     """Where the namespace's Pod Security lets hostPath through."""
     NEVER = "never"
     """They come with the allocation alone."""
+    WHERE_PRIVILEGED = "where-privileged"
+    """As AUTO, in a cluster whose default refuses hostPath: only where the namespace itself says privileged."""
+
+    def in_cluster(self, default: PodSecurity) -> "Volumes":
+        """The same in a cluster with this default of Pod Security."""
+        is_open = self is Volumes.NEVER or default is PodSecurity.PRIVILEGED
+        return self if is_open else Volumes.WHERE_PRIVILEGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,13 @@ class Decision:
         return "\n".join(str(refusal) for refusal in self.refusals)
 
 
+VOLUME_CHOICES = (Volumes.AUTO, Volumes.NEVER)
+"""What a user says; the third follows from the cluster's default."""
+_LEVELS_WITH_VOLUMES: dict[Volumes, tuple[PodSecurity | None, ...]] = {
+    Volumes.AUTO: (None, PodSecurity.PRIVILEGED),
+    Volumes.NEVER: (),
+    Volumes.WHERE_PRIVILEGED: (PodSecurity.PRIVILEGED,),
+}
 _ALLOWED = Decision(Verdict.ALLOWED)
 _VGPU_POD = frozenset((Scope.GATE, Scope.VGPU_POD, Scope.ANY_POD))
 _SCOPES = {
@@ -95,7 +109,7 @@ def gather(
         sharing=pod.sharing,
         is_debugging=before is not None,
         new_ephemeral=tuple(item for item in pod.ephemeral if item.name not in (before or ())),
-        with_volumes=volumes is Volumes.AUTO and not namespace.forbids_host_path,
+        with_volumes=namespace.pod_security in _LEVELS_WITH_VOLUMES[volumes],
     )
 
 

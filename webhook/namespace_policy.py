@@ -6,6 +6,7 @@ guessed.  May import the contract and `fields`.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import cast
 
 from contract import names
@@ -30,7 +31,14 @@ EXCLUDED_NAMESPACES = ("kube-system", names.SYSTEM_NAMESPACE)
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Of every Namespace, written by the API server."""
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
-_LEVELS_WITHOUT_HOST_PATH = ("baseline", "restricted")
+
+
+class PodSecurity(StrEnum):
+    """A level of Kubernetes' Pod Security; all but the first refuse hostPath volumes."""
+
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +58,8 @@ class NamespacePolicy:
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Pod annotations that a pod gets when it names none of its own."""
     allow: frozenset[Exemption] = frozenset()
-    forbids_host_path: bool = False
-    """Pod Security of level baseline or restricted is enforced."""
+    pod_security: PodSecurity | None = None
+    """The level that is enforced; None where the Namespace does not say, and the cluster's default counts."""
     problems: tuple[str, ...] = ()
     """What is wrong with the labels and annotations, one entry each; then nothing else here may be relied upon."""
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -88,12 +96,11 @@ def read_namespace(raw: Json) -> NamespacePolicy:
 def policy_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NamespacePolicy:
     """The policy that these labels and annotations mean."""
     problems = namespace_problems(labels, annotations)
-    forbids_host_path = labels.get(POD_SECURITY_LABEL) in _LEVELS_WITHOUT_HOST_PATH
     if problems:
         return NamespacePolicy(
             name=name,
             injection=_injection(labels),
-            forbids_host_path=forbids_host_path,
+            pod_security=_pod_security(labels),
             problems=problems,
             texts=annotations,
         )
@@ -109,7 +116,7 @@ def policy_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, st
         max_quantum=cast(int | None, words.get(names.MAX_QUANTUM)),
         defaults=_defaults(annotations, words),
         allow=cast(frozenset[Exemption], words.get(names.ALLOW, frozenset())),
-        forbids_host_path=forbids_host_path,
+        pod_security=_pod_security(labels),
         texts=annotations,
     )
 
@@ -119,6 +126,16 @@ def _injection(labels: Mapping[str, str]) -> Injection | None:
         return Injection(labels.get(names.INJECTION_LABEL, ""))
     except ValueError:
         return None
+
+
+def _pod_security(labels: Mapping[str, str]) -> PodSecurity | None:
+    level = labels.get(POD_SECURITY_LABEL)
+    if level is None:
+        return None
+    try:
+        return PodSecurity(level)
+    except ValueError:
+        return PodSecurity.RESTRICTED  # as the API server takes it
 
 
 def namespace_problems(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:

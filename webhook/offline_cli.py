@@ -16,11 +16,11 @@ import yaml
 
 from contract import names
 from contract.grammar import Injection
-from webhook.decision import Verdict, Volumes
+from webhook.decision import VOLUME_CHOICES, Verdict, Volumes
 from webhook.errors import MalformedObject, StartError
 from webhook.fields import Json, read_text
 from webhook.manifest_yaml import read_documents, write_documents
-from webhook.namespace_policy import NamespacePolicy, policy_of, read_namespace
+from webhook.namespace_policy import NamespacePolicy, PodSecurity, policy_of, read_namespace
 from webhook.offline import Finding, completed, is_denied, judge, objects_in
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -40,7 +40,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--namespace-label", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--namespace-annotation", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--volumes", choices=tuple(Volumes), default=Volumes.AUTO.value, help="as `serve` has it")
+    add_volume_flags(parser)
+
+
+def add_volume_flags(parser: argparse.ArgumentParser) -> None:
+    """What decides whether hook and socket are volumes."""
+    parser.add_argument("--volumes", choices=VOLUME_CHOICES, default=Volumes.AUTO, help="as `serve` has it")
+    parser.add_argument(
+        "--default-pod-security", choices=tuple(PodSecurity), default=PodSecurity.PRIVILEGED, help="as `serve` has it"
+    )
 
 
 @dataclass(slots=True)
@@ -135,12 +143,11 @@ def _judged(arguments: argparse.Namespace) -> list[tuple[Json, list[Finding]]]:
             with _naming(name):
                 policy = read_namespace(item)
             policies.known.setdefault(policy.name, policy)
+    volumes = Volumes(arguments.volumes).in_cluster(PodSecurity(arguments.default_pod_security))
     judged = []
     for name, item in objects:
         with _naming(name):
-            findings = judge(
-                item, policies.of, default_namespace=arguments.namespace, volumes=Volumes(arguments.volumes)
-            )
+            findings = judge(item, policies.of, default_namespace=arguments.namespace, volumes=volumes)
         judged.append((item, findings))
     return judged
 

@@ -72,7 +72,7 @@ class Process:
             known_namespace=self.namespaces.known,
             namespace_of=self.namespaces.policy_of,
             ledger=Bookkeeper(self.metrics, self.log),
-            volumes=settings.volumes,
+            volumes=settings.volumes.in_cluster(settings.default_pod_security),
             most_in_flight=settings.in_flight,
             why_unready=self._why_unready,
         )

@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 
 from contract import names
-from webhook.decision import Volumes
+from webhook.decision import VOLUME_CHOICES, Volumes
 from webhook.errors import StartError
 from webhook.logs import Format
+from webhook.namespace_policy import PodSecurity
 
 ENVIRONMENT_PREFIX = "NVSHARE_WEBHOOK_"
 
@@ -42,6 +43,7 @@ class Settings:
     namespace_file: str
     kubeconfig: str
     volumes: Volumes
+    default_pod_security: PodSecurity
     log_format: Format
     connections: int
     in_flight: int
@@ -72,6 +74,12 @@ def _between(kind: Callable[[str], float], least: float, most: float) -> Callabl
     return read
 
 
+def _volumes(text: str) -> object:
+    if text not in VOLUME_CHOICES:
+        raise ValueError("must be auto or never")
+    return Volumes(text)
+
+
 _PORT = _between(int, 0, 65535)
 _SECONDS = _between(float, 0, 3600)
 OPTIONS: tuple[Option, ...] = (
@@ -87,7 +95,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kubeconfig", "", str, "kubeconfig of the cluster; by default the pod's service account, else the usual one"
     ),
-    Option("volumes", Volumes.AUTO, Volumes, "auto, or never: hook and socket come with the allocation alone"),
+    Option("volumes", Volumes.AUTO, _volumes, "auto, or never: hook and socket come with the allocation alone"),
+    Option(
+        "default_pod_security",
+        PodSecurity.PRIVILEGED,
+        PodSecurity,
+        "privileged, baseline or restricted: the cluster's level for namespaces without Pod Security's enforce label",
+    ),
     Option("log_format", Format.JSON, Format, "json or text"),
     Option("connections", 4000, _between(int, 16, 100_000), "open connections at most; the API server keeps idle ones"),
     Option("in_flight", 512, _between(int, 1, 100_000), "reviews at once; beyond it 503 with Retry-After"),
