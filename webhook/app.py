@@ -6,8 +6,10 @@ May import Flask, and the room's cores.
 
 import json
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
@@ -36,6 +38,7 @@ LARGEST_BODY = 4 * 1024 * 1024
 MOST_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 """Of large bodies together, as they arrive.  Small ones are bounded by their number: large ones never keep them out."""
 _SMALL_BODY = _PIECE = 64 * 1024
+_PAUSE_SECONDS = 0.002
 _JSON = "application/json"
 _STAGES = {"/mutate": Stage.MUTATE, "/validate": Stage.VALIDATE}
 _log = logging.getLogger(__name__)
@@ -63,6 +66,7 @@ class Service:
     in_flight: int = 0
     bytes_in_flight: int = 0
     """Of large bodies."""
+    turn_of_large: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +136,14 @@ def review(service: Service, environ: "WSGIEnvironment") -> Reply:
     result: Answer | WebhookError
     try:
         body, counted = _read_body(service, environ)
-        parsed = parse(body)
-        uid = uid_in(parsed)
-        found = _answer_at_once(service, parsed, _STAGES[path])
-        if isinstance(found, str):
-            parsed = {}  # a large one can be thirty times its body, and many may wait here
-            policy = service.namespace_of(found)
-            found = answer(parse(body), _STAGES[path], namespace_of=lambda _: policy, volumes=service.volumes)
+        with _in_turn(service) if counted else _AT_ONCE:
+            parsed = parse(body)
+            uid = uid_in(parsed)
+            found = _answer_at_once(service, parsed, _STAGES[path])
+            if isinstance(found, str):
+                parsed = {}  # a large one can be thirty times its body, and many may wait here
+                policy = service.namespace_of(found)
+                found = answer(parse(body), _STAGES[path], namespace_of=lambda _: policy, volumes=service.volumes)
         result, reply = found, Reply(200, found.body)
     except WebhookError as error:
         result, reply = error, _said(error.status, str(error), uid)
@@ -151,6 +156,18 @@ def review(service: Service, environ: "WSGIEnvironment") -> Reply:
         service.bytes_in_flight -= counted
     service.ledger.record(path, result, seconds=time.perf_counter() - began, bytes_in=len(body))
     return reply
+
+
+_AT_ONCE = nullcontext()
+
+
+@contextmanager
+def _in_turn(service: Service) -> Iterator[None]:
+    """Large bodies one after the other, and whoever waits with a small one before each: none of them can be put aside
+    once it is begun, and it takes half a second."""
+    with service.turn_of_large:
+        time.sleep(_PAUSE_SECONDS)
+        yield
 
 
 def _answer_at_once(service: Service, parsed: Json, stage: Stage) -> Answer | str:

@@ -22,6 +22,10 @@ class _Nothing:
 _POLICY = policy_of("team-a", {"nvshare.com/injection": "enabled"}, {})
 
 
+def _unknown(name: str) -> NamespacePolicy:
+    raise NamespaceUnknown(name)
+
+
 def _service(**settings: Any) -> Service:
     given = {"known_namespace": lambda _: _POLICY, "namespace_of": lambda _: _POLICY, **settings}
     return Service(ledger=_Nothing(), **given)
@@ -74,15 +78,29 @@ def test_nothing_of_a_body_is_kept_parsed_while_its_namespace_is_asked_for() -> 
         asked.append(sum("xKeptHere" in item for item in gc.get_objects() if type(item) is dict))
         return _POLICY
 
-    def unknown(name: str) -> NamespacePolicy:
-        raise NamespaceUnknown(name)
-
     sent = json.loads(body())
     sent["request"]["object"]["xKeptHere"] = [{"xKeptHere": []}]
     data = json.dumps(sent).encode()
     del sent
 
-    reply = _post(_service(known_namespace=unknown, namespace_of=ask), data)
+    reply = _post(_service(known_namespace=_unknown, namespace_of=ask), data)
 
     assert (reply.status, asked) == (200, [0])
     assert json.loads(reply.body)["response"]["patchType"] == "JSONPatch"
+
+
+def test_large_bodies_are_taken_one_after_the_other() -> None:
+    """Under gevent the second would be read, and small ones answered, while the first is asked about."""
+    service = _service()
+    answered: list[int] = []
+
+    def ask(_: str) -> NamespacePolicy:
+        assert not service.turn_of_large.acquire(blocking=False)
+        service.known_namespace = lambda _: _POLICY
+        answered.append(_post(service, body()).status)
+        return _POLICY
+
+    service.known_namespace, service.namespace_of = _unknown, ask
+    first = _post(service, _padded(LARGEST_BODY))
+
+    assert (first.status, answered, service.turn_of_large.locked()) == (200, [200], False)

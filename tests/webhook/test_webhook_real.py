@@ -130,8 +130,10 @@ def test_while_it_is_down_plain_pods_are_created_and_others_told_what_is_down(pl
         server.process.wait(10)
         client = ApiClient(plane)
         plain = client.create_pod("on", realistic_pod(vgpus=None))
-        client.create_pod("on", realistic_pod())  # meets a connection that was open
-        sharing = client.create_pod("on", realistic_pod())
+        for _ in range(8):  # the first few meet connections that were open
+            sharing = client.create_pod("on", realistic_pod())
+            if "connection refused" in sharing.message:
+                break
         client.close()
     assert plain.status == 201
     assert sharing.status == 500
