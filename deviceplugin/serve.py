@@ -14,6 +14,7 @@ from pathlib import PurePath
 from prometheus_client import CollectorRegistry
 
 from contract import names, paths
+from deviceplugin import health
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import FILE_NAME
 from deviceplugin.cluster import Cluster, KubernetesCluster
@@ -23,10 +24,12 @@ from deviceplugin.injection import Injection
 from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Books
 from deviceplugin.living import KubeletSide, Living
-from deviceplugin.load import LoadMemory, keep_load, policy_now
-from deviceplugin.metrics import Counts, NodeCollector, serve_metrics
+from deviceplugin.load import LoadMemory, ask_once, keep_load, policy_now
+from deviceplugin.metrics import Counts, NodeCollector
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.notes import Note
 from deviceplugin.nvml import GpuLibrary, Nvml
+from deviceplugin.pages import serve_pages
 from deviceplugin.pod_resources import PodResources
 from deviceplugin.service import Parts
 from deviceplugin.settings import Settings
@@ -37,6 +40,7 @@ from deviceplugin.watch import Watch
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
+_DRAINED = "drained"
 _AHEAD_SECONDS = 5.0
 """How old what a spare knows may be."""
 
@@ -47,12 +51,13 @@ class Plugin:
     def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
         self.settings = settings
         self.has_failed = False
-        self._is_serving = False
+        self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
         self.board = Board()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
         self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
+        self._drained = Note(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
         self.books = KubeletBooks(
@@ -64,7 +69,12 @@ class Plugin:
         )
         self.steward = Steward(self._steward_parts(cluster))
         self.registry.register(
-            NodeCollector(self.board, lambda: self.steward.books, lambda: self.memory.fresh() is not None)
+            NodeCollector(
+                self.board,
+                lambda: self.steward.books,
+                lambda: self.memory.fresh() is not None,
+                lambda: self.books.answers,
+            )
         )
 
     def tell(self, happening: Happening) -> None:
@@ -83,30 +93,43 @@ class Plugin:
 
     def look_ahead(self) -> None:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""
+        self._learn_drained()
         self.watch.keep_up()
         self.books.look_for_others()
 
     def run(self, stop: threading.Event) -> None:
-        """Prepares the node, then lives with the kubelet."""
+        """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
         self._is_serving = True
+        with self._pages():
+            self._prepare(stop)
+            living = Living(self._kubelet_side(), self._parts(), self.tell)
+            with contextlib.closing(living):
+                living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
+                with self._in_threads(stop):
+                    living.run(stop)
+
+    def _prepare(self, stop: threading.Event) -> None:
         self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare
         self.files.prepare()
+        self._learn_drained()  # before the first slot is told
         self._scan_first(stop)
         self.steward.repair(Books())  # from the folders alone: containers may start before the first look
         self.books.look_for_others()
-        living = Living(self._kubelet_side(), self._parts(), self.tell)
-        with self._metrics(), contextlib.closing(living):
-            living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
-            with self._in_threads(stop):
-                living.run(stop)
+        self._is_prepared = True
+
+    def why_not_healthy(self) -> str:
+        """A sentence, or nothing."""
+        if not self._is_prepared:
+            return "The node is not prepared yet: see the log; without a driver NVML does not answer."
+        return f"No GPU is given out: {health.STUCK}." if self.watch.is_stuck else ""
 
     @contextlib.contextmanager
-    def _metrics(self) -> Iterator[None]:
+    def _pages(self) -> Iterator[None]:
         if self.settings.metrics_port is None:
             yield
             return
         try:
-            end = serve_metrics(self.settings.metrics_port, self.registry)
+            end = serve_pages(self.settings.metrics_port, self.registry, self.why_not_healthy)
         except OSError as error:
             taken = self.settings.metrics_port
             raise BadSetting(
@@ -145,6 +168,7 @@ class Plugin:
     def _tasks(self, stop: threading.Event) -> list[tuple[str, Callable[[], None]]]:
         return [
             ("gpus", partial(self.watch.run, stop)),
+            ("guard", partial(self.watch.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
             ("steward", partial(self.steward.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
@@ -165,8 +189,16 @@ class Plugin:
                 log.info("%d GPUs are shared, %d are not", len(inventory.shared), len(inventory.refused))
                 return
 
-    def _on_load(self) -> None:
+    def _learn_drained(self) -> None:
+        """From the scheduler; where it is away, from the note of what it said last."""
+        self.memory.believe_drained(frozenset(self._drained.read().split()))
+        ask_once(self.settings.control_socket, self.memory)
         self.watch.tell_drained(self.memory.drained())
+
+    def _on_load(self) -> None:
+        drained = self.memory.drained()
+        self.watch.tell_drained(drained)
+        self._drained.write("".join(f"{uuid}\n" for uuid in sorted(drained)))
 
     def _on_injection(self, uses_cdi: bool) -> None:
         """The node's runtime was changed since the last start."""
