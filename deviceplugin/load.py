@@ -19,6 +19,8 @@ from deviceplugin.scoring import Weights, penalties
 
 log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS = 1.0
+_SHORT_SECONDS = 0.2
+"""Between us and the kubelet, which fails pods until it knows us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class LoadMemory:
         self._fresh_seconds, self._clock = fresh_seconds, clock
         self._newest: Remembered | None = None
         self._answered_at: float | None = None
+        self._drained_before: frozenset[str] = frozenset()
+
+    def believe_drained(self, uuids: frozenset[str]) -> None:
+        """What was true before we began: so until the scheduler answers."""
+        self._drained_before = uuids
 
     def remember(self, load: Load) -> None:
         """Keeps an answer that has just come."""
@@ -57,7 +64,7 @@ class LoadMemory:
     def drained(self) -> frozenset[str]:
         """GPUs that an operator wants no new work on, as last heard; a scheduler that is gone changes nothing."""
         newest = self._newest
-        return frozenset(gpu.uuid for gpu in newest.load.gpus if gpu.drained) if newest else frozenset()
+        return frozenset(gpu.uuid for gpu in newest.load.gpus if gpu.drained) if newest else self._drained_before
 
 
 def policy_now(memory: LoadMemory, strategy: Strategy, weights: Weights | None) -> Policy:
@@ -68,14 +75,22 @@ def policy_now(memory: LoadMemory, strategy: Strategy, weights: Weights | None) 
     return Policy(strategy=strategy, penalty=penalties(load.gpus, weights), taken_weight=weights.taken)
 
 
-def ask_for_load(control_socket: Path) -> Load:
+def ask_for_load(control_socket: Path, *, seconds: float = _TIMEOUT_SECONDS) -> Load:
     """One query; raises OSError or `ContractError`."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_TIMEOUT_SECONDS)
+        connection.settimeout(seconds)
         connection.connect(str(control_socket))
         connection.sendall(QUERY)
         with connection.makefile("rb") as lines:
             return decode_load(lines)
+
+
+def ask_once(control_socket: Path, memory: LoadMemory) -> None:
+    """For one that cannot wait long: where the scheduler does not answer at once, what was known stays."""
+    try:
+        memory.remember(ask_for_load(control_socket, seconds=_SHORT_SECONDS))
+    except (OSError, ContractError) as error:
+        log.debug("the scheduler does not tell load now: %s", error)
 
 
 def keep_load(control_socket: Path, memory: LoadMemory, on_news: Callable[[], None], stop: threading.Event) -> None:

@@ -23,9 +23,10 @@ from deviceplugin.injection import Injection
 from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Books
 from deviceplugin.living import KubeletSide, Living
-from deviceplugin.load import LoadMemory, keep_load, policy_now
+from deviceplugin.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.metrics import Counts, NodeCollector, serve_metrics
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.notes import Note
 from deviceplugin.nvml import GpuLibrary, Nvml
 from deviceplugin.pod_resources import PodResources
 from deviceplugin.service import Parts
@@ -37,6 +38,7 @@ from deviceplugin.watch import Watch
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
+_DRAINED = "drained"
 _AHEAD_SECONDS = 5.0
 """How old what a spare knows may be."""
 
@@ -53,6 +55,7 @@ class Plugin:
         self.board = Board()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
         self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
+        self._drained = Note(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
         self.books = KubeletBooks(
@@ -83,6 +86,7 @@ class Plugin:
 
     def look_ahead(self) -> None:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""
+        self._learn_drained()
         self.watch.keep_up()
         self.books.look_for_others()
 
@@ -91,6 +95,7 @@ class Plugin:
         self._is_serving = True
         self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare
         self.files.prepare()
+        self._learn_drained()  # before the first slot is told
         self._scan_first(stop)
         self.steward.repair(Books())  # from the folders alone: containers may start before the first look
         self.books.look_for_others()
@@ -165,8 +170,16 @@ class Plugin:
                 log.info("%d GPUs are shared, %d are not", len(inventory.shared), len(inventory.refused))
                 return
 
-    def _on_load(self) -> None:
+    def _learn_drained(self) -> None:
+        """From the scheduler; where it is away, from the note of what it said last."""
+        self.memory.believe_drained(frozenset(self._drained.read().split()))
+        ask_once(self.settings.control_socket, self.memory)
         self.watch.tell_drained(self.memory.drained())
+
+    def _on_load(self) -> None:
+        drained = self.memory.drained()
+        self.watch.tell_drained(drained)
+        self._drained.write("".join(f"{uuid}\n" for uuid in sorted(drained)))
 
     def _on_injection(self, uses_cdi: bool) -> None:
         """The node's runtime was changed since the last start."""

@@ -3,13 +3,17 @@
 Owns no behaviour of ours.  May import `deviceplugin`.
 """
 
+import contextlib
 import queue
+import socket
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 import grpc
 
+from contract.load import GpuLoad, Load, encode_load
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.happenings import Happening
 from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
@@ -85,6 +89,33 @@ class FakeKubelet:
         if "GetAllocatableResources" in self.silent:
             raise grpc.RpcError("away")
         return self.others
+
+
+class FakeScheduler:
+    """Answers the load query on a control socket, until it ends."""
+
+    def __init__(self, control_socket: Path, *drained: str) -> None:
+        self.drained: frozenset[str] = frozenset(drained)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(control_socket))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection:
+                    connection.recv(1024)
+                    load = Load(tuple(GpuLoad(uuid=uuid, drained=True) for uuid in self.drained), 0)
+                    connection.sendall(encode_load(load))
+
+    def end(self) -> None:
+        """As a killed one: its socket stays behind."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
 
 
 class Happenings:

@@ -12,8 +12,11 @@ from deviceplugin.happenings import GpuRefused
 from deviceplugin.load import LoadMemory, ask_for_load, policy_now
 from deviceplugin.placement import Strategy
 from deviceplugin.scoring import Weights, score
-from tests.deviceplugin.conftest import RunPlugin, Setup
-from tests.deviceplugin.fakes import make_gpu
+from deviceplugin.settings import Settings
+from tests.cluster.processes import wait_until
+from tests.deviceplugin.conftest import RunPlugin, Setup, running
+from tests.deviceplugin.fakes import FakeScheduler, make_gpu
+from tests.deviceplugin.kubelet import Kubelet
 
 A, B = (make_gpu(number).uuid for number in range(2))
 
@@ -46,6 +49,45 @@ def test_when_load_decides(memory: LoadMemory, weights: Weights | None, by_load:
 def test_a_drained_gpu_stays_drained_when_the_scheduler_is_gone() -> None:
     assert memory_after(600.0, drained=True).drained() == {A}
     assert memory_after(600.0).drained() == frozenset()
+
+
+def first_list(settings: Settings) -> dict[str, bool]:
+    """What a plugin tells a kubelet that was there before it."""
+    kubelet = Kubelet(settings.kubelet_folder).start()
+    try:
+        with running(settings, gpus=2):
+            return kubelet.wait_for_list()
+    finally:
+        kubelet.stop()
+
+
+def drained_in(devices: dict[str, bool]) -> set[str]:
+    return {device_id.partition("__")[0] for device_id, is_healthy in devices.items() if not is_healthy}
+
+
+def test_a_drain_is_in_the_first_list_of_a_plugin_that_starts_anew(settings: Settings) -> None:
+    scheduler = FakeScheduler(settings.control_socket, A)
+    try:
+        assert drained_in(first_list(settings)) == {A}
+    finally:
+        scheduler.end()
+
+
+def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -> None:
+    note = settings.layout.root / "drained"
+    scheduler = FakeScheduler(settings.control_socket, A)
+    with running(settings, gpus=2) as setup:
+        wait_until(note.exists, what="the drain is noted", seconds=10)
+        setup.kubelet.stop()
+    scheduler.end()
+    assert drained_in(first_list(settings)) == {A}
+
+    settings.control_socket.unlink()
+    scheduler = FakeScheduler(settings.control_socket)
+    with running(settings, gpus=2) as setup:
+        wait_until(lambda: note.read_text() == "", what="the end of the drain is noted", seconds=10)
+    scheduler.end()
+    assert drained_in(first_list(settings)) == set()
 
 
 def test_weights_multiply_and_unknown_figures_are_left_out() -> None:
