@@ -1,7 +1,7 @@
 """Whether this node's runtime takes CDI devices: what `--inject auto` means.
 
 Owns the table of versions, and the note of the last answer: a plugin that starts while the API server is away goes on
-as it did before.  May import `cluster`'s Protocol, `settings`.
+as it did before.  May import `cluster`'s Protocol, `notes`, `settings`.
 """
 
 import logging
@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from deviceplugin.cluster import Cluster, ClusterUnavailable
+from deviceplugin.notes import Note
 from deviceplugin.settings import Inject
 
 log = logging.getLogger(__name__)
 NOTE = "injection"
+_NOTED = (Inject.CDI, Inject.MOUNTS)
+"""Anything else is no note."""
 _RETRY_SECONDS = 10.0
 _FIRST_KUBELET = (1, 29)
 """Passes CDI devices of a plugin to the runtime without being told to."""
@@ -38,16 +41,14 @@ class Injection:
     """The answer, at once where it was known before, and kept true in the background."""
 
     def __init__(self, inject: Inject, root: Path, cluster: Cluster | None) -> None:
-        self._inject, self._note, self._cluster = inject, root / NOTE, cluster
+        self._inject, self._note, self._cluster = inject, Note(root / NOTE), cluster
 
     def decide(self) -> bool:
         """Is CDI used?  What is left open is read from the note; on the first start of a node the cluster is asked."""
         if self._inject is not Inject.AUTO:
             return self._inject is Inject.CDI
-        try:
-            return Inject(self._note.read_text().strip()) is Inject.CDI
-        except (OSError, ValueError):
-            return self._ask() or False
+        noted = self._note.read().strip()
+        return noted == Inject.CDI if noted in _NOTED else self._ask() or False
 
     def keep_asking(self, on_answer: Callable[[bool], None], stop: threading.Event) -> None:
         """Asks until the cluster has answered once."""
@@ -67,6 +68,5 @@ class Injection:
         except ClusterUnavailable as error:
             log.warning("cannot ask for this node's versions: %s", error)
             return None
-        self._note.parent.mkdir(parents=True, exist_ok=True)
-        self._note.write_text((Inject.CDI if answer else Inject.MOUNTS) + "\n")
+        self._note.write((Inject.CDI if answer else Inject.MOUNTS) + "\n")
         return answer

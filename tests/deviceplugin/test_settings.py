@@ -1,13 +1,15 @@
 """Flags: what they mean, and what is refused with a remedy."""
 
 import argparse
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
-from deviceplugin.injection import Injection, takes_cdi
+from deviceplugin.injection import NOTE, Injection, takes_cdi
 from deviceplugin.placement import Strategy
 from deviceplugin.scoring import Weights
 from deviceplugin.settings import Inject, Settings, add_arguments, read_settings
@@ -96,3 +98,44 @@ def test_the_answer_is_remembered_for_a_start_without_the_cluster(tmp_path: Path
     assert Injection(Inject.AUTO, tmp_path, cluster).decide() is True  # type: ignore[arg-type]
     assert cluster.questions == 1, "a start must not wait for the cluster when the answer is known"
     assert Injection(Inject.MOUNTS, tmp_path, cluster).decide() is False  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("note", "expected", "questions"),
+    [
+        pytest.param("cdi\n", True, 0, id="known"),
+        pytest.param("mounts", False, 0, id="known, and the cluster would say otherwise"),
+        pytest.param("", True, 1, id="left empty by a disk that was full"),
+        pytest.param("auto\n", True, 1, id="no answer"),
+        pytest.param("yes", True, 1, id="nobody's word"),
+        pytest.param(b"\xff", True, 1, id="no text"),
+    ],
+)
+def test_a_note_that_says_nothing_is_no_note(note: str | bytes, expected: bool, questions: int, tmp_path: Path) -> None:
+    (tmp_path / NOTE).write_bytes(note.encode() if isinstance(note, str) else note)
+    cluster = NodeInfo("containerd://2.3.6")
+
+    assert Injection(Inject.AUTO, tmp_path, cluster).decide() is expected  # type: ignore[arg-type]
+    assert cluster.questions == questions
+
+
+def test_a_note_that_need_not_change_is_left_alone(tmp_path: Path) -> None:
+    cluster, stop = NodeInfo("containerd://2.3.6"), threading.Event()
+    injection = Injection(Inject.AUTO, tmp_path, cluster)  # type: ignore[arg-type]
+    injection.keep_asking(lambda _: None, stop)
+    os.utime(tmp_path / NOTE, (1, 1))
+    injection.keep_asking(lambda _: None, stop)
+
+    assert (tmp_path / NOTE).stat().st_mtime == 1
+
+
+def test_a_disk_that_takes_no_note_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / NOTE).mkdir()  # whoever the test runs as, no file can take its place
+    answers: list[bool] = []
+    injection = Injection(Inject.AUTO, tmp_path, NodeInfo("containerd://2.3.6"))  # type: ignore[arg-type]
+    for _ in range(3):
+        injection.keep_asking(answers.append, threading.Event())
+
+    assert answers == [True, True, True]
+    assert ["cannot be written" in each.getMessage() for each in caplog.records] == [True], "said once"
+    assert [path.name for path in tmp_path.iterdir()] == [NOTE], "nothing half made is left"
