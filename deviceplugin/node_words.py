@@ -46,7 +46,9 @@ def _describe(gpus: list[Gpu]) -> dict[str, str]:
     models = {gpu.model for gpu in gpus}
     computes = [gpu.compute for gpu in gpus if gpu.compute]
     words = {names.NODE_MODEL: label_value(models.pop() if len(models) == 1 else "mixed")}
-    words[names.NODE_MEMORY] = str(min(gpu.memory_bytes for gpu in gpus) // _MEBIBYTE)
+    memories = [gpu.memory_bytes for gpu in gpus if gpu.memory_bytes]
+    if memories:
+        words[names.NODE_MEMORY] = str(min(memories) // _MEBIBYTE)
     if computes:
         words[names.NODE_COMPUTE] = min(computes, key=lambda text: [int(part) for part in text.split(".")])
     return words

@@ -39,6 +39,15 @@ def test_of_several_kinds_the_node_says_the_least() -> None:
     )
 
 
+def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
+    silent = make_gpu(1, memory_bytes=0)
+    alone = describe_node(View(take_stock([silent], Rules(slots=10))), {}).labels
+    beside = describe_node(View(take_stock([A, silent], Rules(slots=10))), {}).labels
+
+    assert names.NODE_MEMORY not in alone
+    assert beside[names.NODE_MEMORY] == "16384"
+
+
 def test_a_node_without_gpus_says_none() -> None:
     assert describe_node(View(), {}) == NodeWords({names.NODE_COUNT: "0"}, {names.NODE_FREE_SLOTS: "{}"})
 
