@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from deviceplugin.xids import Meaning, meaning_of
 
 MOST_DOUBLINGS = 7
+SILENCE_SECONDS = 60.0
+"""A watch that has not moved for so long is stuck in a call of NVML's; a scan of sixteen cold GPUs takes less."""
+STUCK = f"NVML has not answered for {SILENCE_SECONDS:g} s, and which GPU hangs nobody can know"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ def answer(health: GpuHealth, *, now: float, quiet_seconds: float) -> GpuHealth:
         return health if now < health.well_from else replace(health, trouble=None)
     forgets_at = health.well_from + quiet_seconds * 2 ** min(health.xids, MOST_DOUBLINGS)
     return WELL if health.xids and now >= forgets_at else health
+
+
+def is_stuck(beat_at: float, *, now: float) -> bool:
+    """Is the watch's last sign of life too old to believe what it said?"""
+    return now - beat_at > SILENCE_SECONDS
 
 
 def unhealthy(healths: Mapping[str, GpuHealth]) -> dict[str, str]:

@@ -4,15 +4,11 @@ Owns names and labels.  What is true now is read when it is asked for, so that n
 is counted.  One registry a plugin, none of the process.  May import `contract`, the board, `lifetime`.
 """
 
-import logging
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -21,7 +17,6 @@ from deviceplugin.errors import REFUSALS
 from deviceplugin.happenings import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
 from deviceplugin.lifetime import Books, free_slots
 
-log = logging.getLogger(__name__)
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 _CALLS = ("GetPreferredAllocation", "Allocate", "PreStartContainer")
 _PREFIX = "nvshare_device_plugin"
@@ -102,36 +97,3 @@ class Counts:
         counter = self._counters.get(type(happening))
         if counter is not None:
             counter(happening)
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """Binds without asking DNS for this machine's name: on a node without DNS that takes ten seconds."""
-
-    daemon_threads = True
-
-    def server_bind(self) -> None:
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "", self.server_address[1]
-        self.setup_environ()
-
-
-class _Quiet(WSGIRequestHandler):
-    """Logs no line a scrape."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
-
-
-def serve_metrics(port: int, registry: CollectorRegistry) -> Callable[[], None]:
-    """Serves /metrics on every address; gives back how to end it."""
-    server = make_server("", port, make_wsgi_app(registry), server_class=_Server, handler_class=_Quiet)
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    log.info("metrics on port %d", server.server_port)
-
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=2)
-
-    return end

@@ -91,7 +91,7 @@ class Nvml:
                 pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._events)
 
     def check(self, uuid: str) -> None:
-        """Asks for its memory, which a card off the bus cannot tell; that it has none of its own (GB10) is an answer."""
+        """Asks for its memory, which a card off the bus cannot tell; to have none of its own (GB10) is an answer."""
         handle = self._handles.get(uuid)
         if handle is None:
             raise GpuGone(f"GPU {uuid} is not there")

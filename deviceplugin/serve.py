@@ -14,6 +14,7 @@ from pathlib import PurePath
 from prometheus_client import CollectorRegistry
 
 from contract import names, paths
+from deviceplugin import health
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import FILE_NAME
 from deviceplugin.cluster import Cluster, KubernetesCluster
@@ -24,10 +25,11 @@ from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Books
 from deviceplugin.living import KubeletSide, Living
 from deviceplugin.load import LoadMemory, ask_once, keep_load, policy_now
-from deviceplugin.metrics import Counts, NodeCollector, serve_metrics
+from deviceplugin.metrics import Counts, NodeCollector
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.notes import Note
 from deviceplugin.nvml import GpuLibrary, Nvml
+from deviceplugin.pages import serve_pages
 from deviceplugin.pod_resources import PodResources
 from deviceplugin.service import Parts
 from deviceplugin.settings import Settings
@@ -49,7 +51,7 @@ class Plugin:
     def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
         self.settings = settings
         self.has_failed = False
-        self._is_serving = False
+        self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
         self.board = Board()
@@ -91,27 +93,38 @@ class Plugin:
         self.books.look_for_others()
 
     def run(self, stop: threading.Event) -> None:
-        """Prepares the node, then lives with the kubelet."""
+        """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
         self._is_serving = True
+        with self._pages():
+            self._prepare(stop)
+            living = Living(self._kubelet_side(), self._parts(), self.tell)
+            with contextlib.closing(living):
+                living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
+                with self._in_threads(stop):
+                    living.run(stop)
+
+    def _prepare(self, stop: threading.Event) -> None:
         self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare
         self.files.prepare()
         self._learn_drained()  # before the first slot is told
         self._scan_first(stop)
         self.steward.repair(Books())  # from the folders alone: containers may start before the first look
         self.books.look_for_others()
-        living = Living(self._kubelet_side(), self._parts(), self.tell)
-        with self._metrics(), contextlib.closing(living):
-            living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
-            with self._in_threads(stop):
-                living.run(stop)
+        self._is_prepared = True
+
+    def why_not_healthy(self) -> str:
+        """A sentence, or nothing."""
+        if not self._is_prepared:
+            return "The node is not prepared yet: see the log; without a driver NVML does not answer."
+        return f"No GPU is given out: {health.STUCK}." if self.watch.is_stuck else ""
 
     @contextlib.contextmanager
-    def _metrics(self) -> Iterator[None]:
+    def _pages(self) -> Iterator[None]:
         if self.settings.metrics_port is None:
             yield
             return
         try:
-            end = serve_metrics(self.settings.metrics_port, self.registry)
+            end = serve_pages(self.settings.metrics_port, self.registry, self.why_not_healthy)
         except OSError as error:
             taken = self.settings.metrics_port
             raise BadSetting(
@@ -150,6 +163,7 @@ class Plugin:
     def _tasks(self, stop: threading.Event) -> list[tuple[str, Callable[[], None]]]:
         return [
             ("gpus", partial(self.watch.run, stop)),
+            ("guard", partial(self.watch.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
             ("steward", partial(self.steward.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),

@@ -1,7 +1,8 @@
 """Follows the GPUs: scans, asks whether they answer, hears XIDs, and publishes inventory and health.
 
-Owns the one thread that speaks to NVML.  A GPU that was seen once and is gone keeps its slots, unhealthy: the pods that
-hold them are still there.  May import `nvml`'s Protocol, `inventory`, `health`, `board`.
+Owns the one thread that speaks to NVML, and the one that watches over it.  A GPU that was seen once and is gone keeps
+its slots, unhealthy: the pods that hold them are still there.  May import `nvml`'s Protocol, `inventory`, `health`,
+`board`.
 """
 
 import logging
@@ -41,12 +42,15 @@ class Watch:
         self._search_at = self._search_pause = 0.0
         """The next scan for GPUs that do not answer, and how long it is put off after each."""
         self.has_scanned = False
+        self._beat_at = self._clock()
+        self._is_stuck = False
         self._publishing = threading.Lock()
 
     def scan(self) -> Inventory:
         """Looks for all GPUs; raises `NvmlUnavailable`."""
         self._next_scan = self._clock() + self._times.rescan
-        self._gpus.update({gpu.uuid: gpu for gpu in self._library.rescan()})
+        self._gpus = self._gpus | {gpu.uuid: gpu for gpu in self._library.rescan()}
+        self._beat()
         self.has_scanned = True
         self._publish()
         return self._board.view.inventory
@@ -70,6 +74,25 @@ class Watch:
             self.keep_up()
         self._library.close()
 
+    def guard(self, stop: threading.Event) -> None:
+        """In a thread of its own, which never calls NVML: notices when that does not answer, and when it does again."""
+        while not stop.wait(_PIECE_SECONDS):
+            self.notice_silence()
+
+    def notice_silence(self) -> None:
+        """No GPU is given out while the watch is stuck: what was said of each may be old."""
+        is_stuck = health.is_stuck(self._beat_at, now=self._clock())
+        if is_stuck != self._is_stuck:
+            self._is_stuck = is_stuck
+            self._publish()
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._is_stuck
+
+    def _beat(self) -> None:
+        self._beat_at = self._clock()
+
     def keep_up(self) -> None:
         """Asks every GPU; scans when it is time, or one does not answer: only a scan can find it again."""
         all_answer = self._check_all()
@@ -80,6 +103,7 @@ class Watch:
 
     def _hear(self, stop: threading.Event, *, until: float) -> None:
         while not stop.is_set() and (left := until - self._clock()) > 0:
+            self._beat()
             began = self._clock()
             piece = min(left, _PIECE_SECONDS)
             xid = self._library.wait_for_xid(piece)
@@ -104,6 +128,7 @@ class Watch:
         return all(answered)
 
     def _check(self, uuid: str) -> bool:
+        self._beat()
         was, now, quiet = self._healths.get(uuid, health.WELL), self._clock(), self._times.quiet
         try:
             self._library.check(uuid)
@@ -128,11 +153,16 @@ class Watch:
     def _publish(self) -> None:
         with self._publishing:
             inventory = take_stock(self._gpus.values(), self._rules, self._foreign)
-            troubled = health.unhealthy(self._healths)
-            troubled |= {uuid: "an operator has drained it" for uuid in self._drained - troubled.keys()}
+            troubled = self._troubled()
             shared = {each.gpu.uuid for each in inventory.shared}
             self._board.publish(View(inventory, frozenset(troubled.keys() & shared)))
             self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
+
+    def _troubled(self) -> dict[str, str]:
+        if self._is_stuck:
+            return dict.fromkeys(self._gpus, health.STUCK)
+        troubled = health.unhealthy(dict(self._healths))
+        return troubled | {uuid: "an operator has drained it" for uuid in self._drained - troubled.keys()}
 
     def _tell_changes(self, troubled: dict[str, str], inventory: Inventory) -> None:
         """Says each change once."""

@@ -1,12 +1,17 @@
 """How often the library is opened anew while a GPU is away."""
 
+import threading
+
 import pytest
 
+from deviceplugin import health
 from deviceplugin.board import Board
+from deviceplugin.happenings import GpuRecovered, GpuUnhealthy
 from deviceplugin.inventory import Gpu, Rules
 from deviceplugin.settings import Times
 from deviceplugin.view import View
 from deviceplugin.watch import Watch
+from tests.deviceplugin.conftest import RunPlugin
 from tests.deviceplugin.fakes import FakeLibrary, make_gpu, make_inventory
 
 TIMES = Times(rescan=60.0, check=2.0)
@@ -63,6 +68,39 @@ def test_a_gpu_lost_again_is_searched_for_at_once_again(watch: Watch, library: C
     del library.gpus[lost[0]]
 
     assert pass_time(watch, library, 4) == [72, 74]
+
+
+def test_a_watch_that_is_stuck_gives_no_gpu_out_until_it_goes_on(watch: Watch, library: Counting) -> None:
+    seen: list[int] = []
+    for seconds in (60, 1, 0):
+        library.now += seconds
+        watch.notice_silence()
+        seen.append(len(watch._board.view.unhealthy))
+    watch.keep_up()
+    watch.notice_silence()
+
+    assert seen == [0, 2, 2]
+    assert watch._board.view.unhealthy == frozenset()
+
+
+def test_a_call_that_hangs_is_told_to_the_kubelet_and_on_the_page(
+    run_plugin: RunPlugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "SILENCE_SECONDS", 1.5)
+    setup, goes_on = run_plugin(), threading.Event()
+    setup.kubelet.start()
+    setup.kubelet.wait_for_list(lambda devices: all(devices.values()))
+    before, check = setup.kubelet.lists, setup.library.check
+    assert setup.plugin.why_not_healthy() == ""
+    setup.library.check = lambda uuid: (goes_on.wait(30), check(uuid))[1]  # type: ignore[method-assign]
+    try:
+        setup.kubelet.wait_for_list(lambda devices: not any(devices.values()), after=before)
+        assert setup.happenings.wait_for(GpuUnhealthy).why == health.STUCK
+        assert health.STUCK in setup.plugin.why_not_healthy()
+    finally:
+        goes_on.set()
+    setup.happenings.wait_for(GpuRecovered)
+    assert setup.plugin.why_not_healthy() == ""
 
 
 def test_a_library_that_is_away_is_asked_at_every_check(watch: Watch, library: Counting) -> None:
