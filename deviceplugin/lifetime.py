@@ -45,8 +45,12 @@ class Books:
     """Of the checkpoint; None where it cannot be read."""
 
     def used(self) -> frozenset[str]:
-        """Every device id in use."""
+        """Every device id that a running container has."""
         return frozenset(device_id for each in self.assignments for device_id in each.device_ids)
+
+    def taken(self) -> frozenset[str]:
+        """Every device id that the kubelet will not give out: init containers have some, too."""
+        return self.used().union(*(self.kept or ()))
 
 
 def is_in_use(allocation: Allocation, books: Books) -> bool:
@@ -60,9 +64,9 @@ def _is_shown(allocation: Allocation, books: Books) -> bool:
     return any(frozenset(each.device_ids) == frozenset(allocation.device_ids) for each in books.assignments)
 
 
-def is_kept_by_checkpoint_alone(allocations: Iterable[Allocation], books: Books) -> bool:
-    """Does a folder stay only for the checkpoint's sake?  The kubelet strikes an entry out when it next writes it."""
-    return any(is_in_use(each, books) and not _is_shown(each, books) for each in allocations)
+def kept_by_checkpoint_alone(books: Books) -> frozenset[IdSet]:
+    """Of init containers, or of pods that have ended: those the kubelet strikes out when it next writes."""
+    return (books.kept or frozenset()) - {frozenset(each.device_ids) for each in books.assignments}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def release(
 def free_slots(view: View, books: Books) -> dict[str, int]:
     """How many slots each shared GPU has to give: none while it is unhealthy."""
     slot_of = view.inventory.slot_of
-    used = Counter(slot_of[device_id].uuid for device_id in books.used() if device_id in slot_of)
+    used = Counter(slot_of[device_id].uuid for device_id in books.taken() if device_id in slot_of)
     return {
         shared.gpu.uuid: 0 if shared.gpu.uuid in view.unhealthy else shared.slots - used[shared.gpu.uuid]
         for shared in view.inventory.shared

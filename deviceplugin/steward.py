@@ -5,6 +5,7 @@ kubelet never wait for it.  May import the room's cores, `node_files`, `kubelet_
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from deviceplugin import lifetime, reports
 from deviceplugin.allocation import allocate
 from deviceplugin.board import Board
+from deviceplugin.checkpoint import IdSet
 from deviceplugin.cluster import Cluster, ClusterUnavailable
 from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.kubelet_books import KubeletBooks
@@ -52,7 +54,8 @@ class Steward:
         self._waiting: Mapping[str, Waiting] = {}
         self._is_repaired = False
         self._refused_size = 0
-        self._next_announcement = 0.0
+        self._announced: frozenset[IdSet] = frozenset()
+        self._announced_at = -math.inf
         self.books: Books | None = None
         """The newest, for metrics; None until the kubelet answered."""
 
@@ -72,8 +75,8 @@ class Steward:
 
     def note_refused_size(self, size: int) -> None:
         """A container asked for so many GPUs when fewer had room: the next one may come in a few hundredths."""
-        self._refused_size = max(self._refused_size, size)
         self._urgent.set()
+        self._refused_size = max(self._refused_size, size)
         self._news.set()
 
     def add_event(self, event: Event) -> None:
@@ -96,9 +99,10 @@ class Steward:
             self._urgent.wait(_FLOOD_SECONDS)
 
     def _look_once(self) -> None:
-        if self._urgent.is_set() and self.books is not None:
+        if self._urgent.is_set():
             self._urgent.clear()
-            self._tell_words(self.books)  # the books of a moment ago are true enough, and at hand
+            if self.books is not None:
+                self._tell_words(self.books, is_newest=False)  # those of a moment ago are true enough, and at hand
         books = self._parts.books.read()
         if books is None:
             return
@@ -106,7 +110,7 @@ class Steward:
         if not self._is_repaired:
             self.repair(books)
             self._is_repaired = True
-        self.look(books)
+        self.look(books, is_newest=not self._urgent.is_set())
 
     def repair(self, books: Books) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
@@ -126,10 +130,11 @@ class Steward:
         for key in files.broken_keys():
             files.remove_broken(key)
 
-    def look(self, books: Books) -> None:
-        """Does what follows from the books."""
+    def look(self, books: Books, *, is_newest: bool = True) -> None:
+        """Does what follows from the books; those read before the last refusal cannot say that there is room now."""
         self._release(books)
-        self._tell_words(books)
+        self._let_kubelet_write(books)
+        self._tell_words(books, is_newest=is_newest)
 
     def _release(self, books: Books) -> None:
         parts, now = self._parts, self._parts.clock()
@@ -139,15 +144,21 @@ class Steward:
             if parts.files.remove(allocation):
                 log.info("allocation %s is over: its folder is gone", allocation.key)
         parts.files.remove_strays({allocation.key for allocation in allocations})
-        if lifetime.is_kept_by_checkpoint_alone(allocations, books) and now >= self._next_announcement:
-            self._next_announcement = now + parts.times.release
+
+    def _let_kubelet_write(self, books: Books) -> None:
+        """What only its checkpoint shows may be of pods that have ended: soon where it is new, else now and then."""
+        parts, now, alone = self._parts, self._parts.clock(), lifetime.kept_by_checkpoint_alone(books)
+        self._announced &= alone
+        pause = parts.times.report if alone - self._announced else parts.times.release
+        if alone and now - self._announced_at >= pause:
+            self._announced, self._announced_at = alone, now
             parts.board.announce_again()
 
-    def _tell_words(self, books: Books) -> None:
+    def _tell_words(self, books: Books, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
         view = parts.board.view
         free = lifetime.free_slots(view, books)
-        if self._refused_size and enough_room(view, free, self._refused_size):
+        if is_newest and enough_room(view, free, self._refused_size):
             self._refused_size = 0
         words = describe_node(view, free, refused_size=self._refused_size)
         is_urgent = self._words.told is None or words.labels != self._words.told.labels

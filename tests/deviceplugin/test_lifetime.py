@@ -4,7 +4,7 @@ import pytest
 
 from deviceplugin.allocation import Allocation, allocate
 from deviceplugin.checkpoint import parse_checkpoint, parse_others
-from deviceplugin.lifetime import Assignment, Books, free_slots, is_kept_by_checkpoint_alone, release
+from deviceplugin.lifetime import Assignment, Books, free_slots, kept_by_checkpoint_alone, release
 from deviceplugin.view import View
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
@@ -75,17 +75,31 @@ def test_without_a_checkpoint_a_folder_stays_ten_times_longer() -> None:
     assert release([INIT], unused, waiting, now=600.0, seconds=60.0)[0] == [INIT]
 
 
-def test_it_is_noticed_when_only_the_checkpoint_keeps_a_folder() -> None:
-    assert is_kept_by_checkpoint_alone([INIT], Books((), kept((A0,))))
-    assert not is_kept_by_checkpoint_alone([INIT], Books(shown(A0), kept((A0,))))
-    assert not is_kept_by_checkpoint_alone([INIT], Books((), None))
+def test_what_only_the_checkpoint_shows_is_noticed() -> None:
+    assert kept_by_checkpoint_alone(Books(shown(B0), kept((A0,), (B0,)))) == kept((A0,))
+    assert not kept_by_checkpoint_alone(Books(shown(A0), kept((A0,))))
+    assert not kept_by_checkpoint_alone(Books((), None))
 
 
-def test_free_slots_are_what_pod_resources_leaves() -> None:
-    books = Books((*shown(A0, B0), Assignment("ns", "p2", "c", (A1,)), Assignment("ns", "p3", "c", ("GPU-gone__1",))))
+MANY = (*shown(A0, B0), Assignment("ns", "p2", "c", (A1,)), Assignment("ns", "p3", "c", ("GPU-gone__1",)))
 
-    assert free_slots(View(INVENTORY), books) == {A: 8, B: 9}
-    assert free_slots(View(INVENTORY, frozenset({A})), books) == {A: 0, B: 9}
+
+@pytest.mark.parametrize(
+    ("books", "unhealthy", "free"),
+    [
+        pytest.param(Books(MANY), (), {A: 8, B: 9}, id="what pod-resources leaves"),
+        pytest.param(Books(MANY), (A,), {A: 0, B: 9}, id="none of an unhealthy GPU"),
+        pytest.param(Books((), kept((A0,), (A1,))), (), {A: 8, B: 10}, id="init containers alone have them"),
+        pytest.param(
+            Books(shown(A0), kept((A0,), (A0, B0))), (), {A: 9, B: 9}, id="init container and those after it: once"
+        ),
+        pytest.param(Books((), kept(("GPU-gone__1",))), (), {A: 10, B: 10}, id="of a GPU that is not shared"),
+    ],
+)
+def test_free_slots_are_those_that_no_container_has(
+    books: Books, unhealthy: tuple[str, ...], free: dict[str, int]
+) -> None:
+    assert free_slots(View(INVENTORY, frozenset(unhealthy)), books) == free
 
 
 GOOD = """{"Data": {"PodDeviceEntries": [

@@ -1,5 +1,6 @@
 """The node kept in order: folders, specs, and what the cluster is told."""
 
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from deviceplugin.checkpoint import IdSet
 from deviceplugin.cluster import ClusterUnavailable
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.kubelet_books import KubeletBooks
-from deviceplugin.lifetime import Assignment, Books
+from deviceplugin.lifetime import Assignment, Books, Listed
 from deviceplugin.node_files import NodeFiles
 from deviceplugin.reports import Event
 from deviceplugin.settings import Settings
@@ -169,6 +170,8 @@ def test_the_kubelet_is_made_to_write_its_checkpoint_when_only_that_keeps_a_fold
         desk.look(kept=frozenset({frozenset({A0})}), at=at)
 
     assert desk.board.wait_for_edition(0, seconds=0)[0] - edition == 2, "at most once in the release time"
+    desk.look(kept=frozenset({frozenset({A0}), frozenset({B0})}), at=62.0)
+    assert desk.board.wait_for_edition(0, seconds=0)[0] - edition == 3, "but soon for another pod that has ended"
 
 
 # ---------------------------------------------------------------------------------------------- the hook
@@ -230,6 +233,33 @@ def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: De
     desk.look(*full[1:], at=0.2)
 
     assert [labels[names.NODE_COUNT] for labels, _ in desk.cluster.patches] == ["2", "1", "2"]
+
+
+def test_slots_of_init_containers_are_not_room_and_old_books_do_not_end_the_care(desk: Desk) -> None:
+    """Else a Deployment's next pod comes here at once, is refused, and so without end."""
+    desk.steward.repair(Books())
+    desk.look(at=0.0)
+    desk.steward.books = Books((), frozenset())
+    full = [{"ResourceName": names.RESOURCE, "DeviceIDs": {"-1": [each]}} for each in INVENTORY.shared[0].ids()]
+    (desk.files.layout.root / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": full}}))
+    desk.steward.note_refused_size(2)
+    desk.steward._look_once()
+
+    assert [labels[names.NODE_COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
+
+
+def test_a_refusal_while_the_books_are_read_is_not_forgotten_for_them(desk: Desk) -> None:
+    full = INVENTORY.shared[0].ids()
+
+    def refuse_meanwhile() -> Listed:
+        desk.steward.note_refused_size(2)
+        return Listed()
+
+    desk.kubelet.list_pods = refuse_meanwhile  # type: ignore[method-assign]
+    desk.steward._look_once()
+    desk.look(*full, at=5.0)
+
+    assert [labels[names.NODE_COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
 
 
 def test_an_api_server_that_is_away_is_told_later(desk: Desk) -> None:
