@@ -46,6 +46,8 @@ class KubeletBooks:
         self._tell_foreign, self._grace, self._clock = tell_foreign, grace, clock
         self._others: Mapping[str, Other] = {}
         self._next_others = 0.0
+        self.answers: dict[str, bool] = {}
+        """For metrics: whether each question that was asked has been answered, the last time."""
 
     def read(self) -> Books | None:
         """The books now; None where the kubelet does not say who has what."""
@@ -74,11 +76,20 @@ class KubeletBooks:
         self._next_others = now + _OTHERS_SECONDS
 
     def _ask(self, call: str, question: Callable[[], T]) -> T | None:
+        """Says once when the kubelet falls silent, and once when it answers again."""
+        was = self.answers.get(call, True)
         try:
-            return question()
+            answer = question()
         except grpc.RpcError as error:
-            log.debug("pod-resources does not answer %s: %s", call, error)
+            if was:
+                said = error.details() if isinstance(error, grpc.Call) else error
+                log.warning("pod-resources does not answer %s (%s): what it said before is believed", call, said)
+            self.answers = {**self.answers, call: False}
             return None
+        if not was:
+            log.info("pod-resources answers %s again", call)
+        self.answers = {**self.answers, call: True}
+        return answer
 
     def _read(self, parse: Callable[[str, str], T]) -> T | None:
         try:

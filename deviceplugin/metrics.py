@@ -4,7 +4,7 @@ Owns names and labels.  What is true now is read when it is asked for, so that n
 is counted.  One registry a plugin, none of the process.  May import `contract`, the board, `lifetime`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ class NodeCollector(Collector):
     board: Board
     books: Callable[[], Books | None]
     load_is_fresh: Callable[[], bool]
+    pod_resources: Callable[[], Mapping[str, bool]]
+    """Which of its questions are answered."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield from self._gpus()
@@ -38,6 +40,10 @@ class NodeCollector(Collector):
         fresh = GaugeMetricFamily(f"{_PREFIX}_load_fresh", "1 while the scheduler tells load.")
         fresh.add_metric([], float(self.load_is_fresh()))
         yield fresh
+        up = GaugeMetricFamily(f"{_PREFIX}_pod_resources_up", "1 while the kubelet answers it.", labels=["call"])
+        for call, is_answered in self.pod_resources().items():
+            up.add_metric([call], float(is_answered))
+        yield up
 
     def _gpus(self) -> Iterator[GaugeMetricFamily]:
         view = self.board.view

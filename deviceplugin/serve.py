@@ -69,7 +69,12 @@ class Plugin:
         )
         self.steward = Steward(self._steward_parts(cluster))
         self.registry.register(
-            NodeCollector(self.board, lambda: self.steward.books, lambda: self.memory.fresh() is not None)
+            NodeCollector(
+                self.board,
+                lambda: self.steward.books,
+                lambda: self.memory.fresh() is not None,
+                lambda: self.books.answers,
+            )
         )
 
     def tell(self, happening: Happening) -> None:

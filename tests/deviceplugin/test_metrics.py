@@ -16,7 +16,7 @@ BOOKS = Books((Assignment("ns", "train", "main", (f"{A.uuid}__0", f"{B.uuid}__3"
 def lines(books: Books | None) -> list[str]:
     registry = CollectorRegistry()
     view = View(take_stock([A, B, CUT], Rules(slots=10)), frozenset({B.uuid}))
-    registry.register(NodeCollector(Board(view), lambda: books, lambda: True))
+    registry.register(NodeCollector(Board(view), lambda: books, lambda: True, lambda: {"List": False}))
     return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
 
 
@@ -37,6 +37,7 @@ def test_slots_health_and_refusals_are_told() -> None:
     assert f'nvshare_device_plugin_gpu_healthy{{uuid="{B.uuid}"}} 0.0' in told
     assert f'nvshare_device_plugin_gpu_refused{{reason="MigEnabled",uuid="{CUT.uuid}"}} 1.0' in told
     assert "nvshare_device_plugin_load_fresh 1.0" in told
+    assert 'nvshare_device_plugin_pod_resources_up{call="List"} 0.0' in told
 
 
 def test_a_pod_that_is_gone_leaves_no_label_behind() -> None:

@@ -1,5 +1,6 @@
-"""Another plugin's GPUs stay its own while it is away: told step by step, at which time who says what."""
+"""Looks at the kubelet's books: another plugin's GPUs stay its own while it is away; a silent kubelet is noticed."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from contract import names
 from deviceplugin.kubelet_books import KubeletBooks
-from deviceplugin.lifetime import Listed
+from deviceplugin.lifetime import Assignment, Books, Listed
 from tests.deviceplugin.fakes import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}
@@ -78,6 +79,36 @@ def test_the_checkpoint_says_it_before_the_other_plugin_has_registered(
     checkpoint.write_text(CHECKPOINT)
 
     assert follow(steps, checkpoint, looks_ahead=True) == expected
+
+
+@pytest.mark.parametrize("call", sorted(BOTH))
+def test_a_kubelet_that_does_not_answer_is_told_once_and_is_a_metric(
+    call: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kubelet, now = FakeKubelet(), [0.0]
+    books = KubeletBooks(
+        kubelet, tmp_path / "none", names.RESOURCE, tell_foreign=lambda _: None, grace=300.0, clock=lambda: now[0]
+    )
+    seen: list[bool] = []
+    caplog.set_level(logging.INFO)
+    for silent in (set(), {call}, {call}, set(), {call}):
+        now[0], kubelet.silent = now[0] + 10.0, silent
+        books.read()
+        seen.append(books.answers[call])
+
+    assert seen == [True, False, False, True, False]
+    assert [each.levelname for each in caplog.records] == ["WARNING", "INFO", "WARNING"]
+    assert all(call in each.getMessage() for each in caplog.records)
+    assert books.answers[min(BOTH - {call})], "the other question is asked all the same"
+
+
+def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -> None:
+    kubelet = FakeKubelet()
+    kubelet.silent = {"GetAllocatableResources"}
+    kubelet.listed = Listed((Assignment("ns", "pod", "main", ("GPU-a__0",)),))
+    books = KubeletBooks(kubelet, tmp_path / "none", names.RESOURCE, tell_foreign=lambda _: None, grace=300.0)
+
+    assert books.read() == Books(kubelet.listed.assignments, None)
 
 
 def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[str, str]:
