@@ -40,6 +40,7 @@ from deviceplugin.watch import Watch
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
+_HEARD = {signal.SIGTERM, signal.SIGINT}
 _DRAINED = "drained"
 _AHEAD_SECONDS = 5.0
 """How old what a spare knows may be."""
@@ -231,15 +232,32 @@ class Plugin:
         )
 
 
+def stop_when_told() -> threading.Event:
+    """Set at SIGTERM or SIGINT; before any other thread is made, which would hear them too.
+
+    A thread waits for them: a handler would run in the main thread, and setting an event in the midst of its own wait
+    for that event locks it up for ever.
+    """
+    stop = threading.Event()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+
+    def wait() -> None:
+        signal.sigwait(_HEARD)
+        stop.set()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+    return stop
+
+
 def serve(settings: Settings, is_turn: Callable[[float], bool] = lambda _: True) -> int:
     """Waits for its turn, looking ahead, then runs until SIGTERM or SIGINT."""
+    stop = stop_when_told()
     cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
     plugin, wait = Plugin(settings, Nvml(), cluster), 0.0
     while not is_turn(wait):
+        if stop.is_set():
+            return 0
         plugin.look_ahead()
         wait = _AHEAD_SECONDS
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     plugin.run(stop)
     return 1 if plugin.has_failed else 0

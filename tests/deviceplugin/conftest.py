@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deviceplugin.board import Board
+from deviceplugin.happenings import Registered
 from deviceplugin.inventory import Rules
 from deviceplugin.layout import Layout
 from deviceplugin.serve import Plugin
@@ -100,4 +101,5 @@ def setup(run_plugin: RunPlugin) -> Setup:
     setup = run_plugin()
     setup.kubelet.start()
     setup.kubelet.wait_for_list()
+    setup.happenings.wait_for(Registered)  # the list may come before Register's answer
     return setup

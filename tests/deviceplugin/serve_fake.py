@@ -5,12 +5,10 @@ For a machine without NVML, or before the software GPU is built.
 
 import argparse
 import logging
-import signal
 import sys
-import threading
 
 from deviceplugin import settings
-from deviceplugin.serve import Plugin
+from deviceplugin.serve import Plugin, stop_when_told
 from tests.deviceplugin.fakes import FakeLibrary, make_gpu
 
 
@@ -18,8 +16,7 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO)
     parser = argparse.ArgumentParser()
     settings.add_arguments(parser, {})
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = stop_when_told()
     library = FakeLibrary(*(make_gpu(number) for number in range(int(arguments[0]))))
     Plugin(settings.read_settings(parser.parse_args(arguments[1:])), library).run(stop)
     return 0

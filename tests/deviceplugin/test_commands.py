@@ -176,6 +176,26 @@ def test_wait_for_the_next_spare(wait: float, lived: float, expected: float) -> 
     assert next_wait(wait, lived=lived) == expected
 
 
+_TOLD_IN_ITS_WAIT = """
+import os, signal, threading
+from deviceplugin.serve import stop_when_told
+
+stop = stop_when_told()
+with stop._cond:  # as within stop.wait(), where a signal may come
+    os.kill(os.getpid(), signal.{name})
+    threading.Event().wait(0.2)
+assert stop.wait(10)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_the_word_to_end_is_heard_in_the_midst_of_a_wait(name: str) -> None:
+    code = _TOLD_IN_ITS_WAIT.format(name=name)
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "deviceplugin", *arguments]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **more}, capture_output=True, text=True, timeout=60)
