@@ -2,7 +2,7 @@
 
 Owns the life of the watch: list, follow, begin anew when it breaks, with a pause that grows.  Raw JSON is read, not the
 client's models: they cost tens of megabytes for three fields.
-May import `whose` and the kubernetes client.
+May import `whose`, `pulse` and the kubernetes client.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from typing import Any
 
 from kubernetes import client, config
 
+from schedulerd.observer.pulse import Pulse
 from schedulerd.observer.whose import Owner, PodSummary, summarise
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Cluster:
     def __init__(self, node: str) -> None:
         self.node = node
         self.watching = False
+        self.following = Pulse("the API has not been asked for this node's pods")
         self._pods: dict[tuple[str, str], PodSummary] = {}
         self._said: dict[tuple[str, str], float] = {}
         self._version = ""
@@ -124,10 +126,12 @@ class Cluster:
         self._stream = answer
         with contextlib.closing(answer):
             for chunk in answer.stream(65536):
+                self.following.beat()
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (json.loads(line) for line in lines if line)
 
     def _ask(self, **options: Any) -> Any:
+        self.following.beat()
         selector = f"spec.nodeName={self.node}"
         options = {key: value for key, value in options.items() if value is not None}
         return self._core.list_pod_for_all_namespaces(
