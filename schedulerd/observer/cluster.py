@@ -26,7 +26,9 @@ _WATCH_SECONDS = 120
 _WATCH_SLACK = 10
 """A watch that says nothing for so much longer than it should last has lost its server."""
 _TIMEOUT = 1.5
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_STEADY = 10.0
+"""A watch that ends sooner counts as broken, whatever it ended with; the pause after one that lived longer is short."""
 _SAME_EVENT_SECONDS = 60.0
 
 
@@ -80,17 +82,20 @@ class Cluster:
     # ------------------------------------------------------------------ the watch
 
     def _follow_for_ever(self) -> None:
-        pause = 1.0
+        pause = _FIRST_PAUSE
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
                 self._list()
-                self.watching, pause = True, 1.0
+                self.watching = True
                 while not self._stopping.is_set():
                     self._follow()
             except Exception as error:  # noqa: BLE001  a watch breaks in many ways; all are cured by beginning anew
                 self.watching = False
                 if self._stopping.is_set():
                     break
+                if time.monotonic() - began > _STEADY:
+                    pause = _FIRST_PAUSE
                 log.warning("the watch on this node's pods broke: %s; again in %.0f s", error, pause)
                 self._stopping.wait(pause * (0.5 + random.random()))
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -104,6 +109,7 @@ class Cluster:
 
     def _follow(self) -> None:
         """One watch; it ends by itself after some minutes, and the next goes on where it ended."""
+        began = time.monotonic()
         for event in self._events():
             pod = event["object"]
             if event["type"] == "ERROR":
@@ -113,6 +119,8 @@ class Cluster:
                 self._pods.pop(_name(pod), None)
             elif event["type"] in ("ADDED", "MODIFIED"):
                 self._pods[_name(pod)] = summarise(pod)
+        if time.monotonic() - began < _STEADY:
+            raise ConnectionError(f"it ended by itself before {_STEADY:.0f} s were over")
 
     def _events(self) -> Iterator[Mapping[str, Any]]:
         answer = self._ask(
