@@ -40,7 +40,7 @@ class Cluster:
         self.watching = False
         self.following = Pulse("the API has not been asked for this node's pods")
         self._pods: dict[tuple[str, str], PodSummary] = {}
-        self._said: dict[tuple[str, str], float] = {}
+        self._said: dict[tuple[str, str, str], float] = {}
         self._version = ""
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -161,7 +161,7 @@ class Cluster:
         return self._tell(about, "default", reason=reason, message=message)
 
     def _tell(self, about: Mapping[str, str], namespace: str, *, reason: str, message: str) -> bool:
-        key, now = (about["name"], reason), time.monotonic()
+        key, now = (namespace, about["name"], reason), time.monotonic()
         if now - self._said.get(key, float("-inf")) < _SAME_EVENT_SECONDS:
             return False
         self._said = {one: at for one, at in self._said.items() if now - at < _SAME_EVENT_SECONDS} | {key: now}

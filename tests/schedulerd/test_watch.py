@@ -7,6 +7,7 @@ import pytest
 from kubernetes import client
 
 from schedulerd.observer import cluster as module
+from schedulerd.observer.whose import Owner
 
 
 class Server:
@@ -72,3 +73,14 @@ def follow(monkeypatch):
 )
 def test_a_watch_that_does_not_live_is_begun_ever_more_rarely(follow, watch, pauses):
     assert follow(Server(watch, pauses=len(pauses))) == pauses
+
+
+def test_the_same_is_told_of_a_pod_once_a_minute_and_of_its_namesake_too(monkeypatch):
+    events = []
+    monkeypatch.setattr(module, "_configuration", client.Configuration)
+    cluster = module.Cluster("node")
+    cluster._core = SimpleNamespace(create_namespaced_event=lambda namespace, _event, **_: events.append(namespace))
+    owners = [Owner(namespace, "train-0", "main") for namespace in ("team-a", "team-b", "team-a")]
+    told = [cluster.tell(owner, reason="GpuTurnOverdue", message="did not yield") for owner in owners]
+
+    assert (told, events) == ([True, True, False], ["team-a", "team-b"])
