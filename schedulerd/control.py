@@ -113,15 +113,16 @@ class Requests:
         return iter((OK,))
 
     def _gpus(self, words: Words) -> list[Gpu]:
-        """The GPU that is named, or all."""
-        known = views.every_gpu(self.turns, self.node)
+        """The GPU that is named, or all; those too that NVML has lost: they may be back any moment."""
+        known = self.turns.grants.gpus
         if "gpu" not in words:
-            return known
-        found = [gpu for gpu in known if gpu.uuid == words["gpu"]]
-        if not found:
-            names = ", ".join(gpu.uuid for gpu in known) or "none yet"
+            return list(known.values())
+        found = known.get(words["gpu"])
+        if found is None:
+            there = views.every_gpu(self.turns, self.node, self.clock())
+            names = ", ".join(gpu.uuid for gpu in there) or "none yet"
             raise NotPossible(f"{words['gpu'][:64]} is not a GPU of this node; there are: {names}")
-        return found
+        return [found]
 
     # ------------------------------------------------------------------ from the observer
 
@@ -134,8 +135,7 @@ class Requests:
             utilization=_maybe(words, "utilization", float),
         )
         now = self.clock()
-        self.node.figures[words["gpu"]] = figures
-        self.node.figures_at = now
+        self.node.hear(words["gpu"], figures, now)
         steering.set_capacity(self.turns, self.turns.gpu(words["gpu"]), figures.memory_total, now)
         return iter(())
 

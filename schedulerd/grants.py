@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from schedulerd import memory
+from schedulerd.accounts import Share
 from schedulerd.messages import Grant, Wanted, Yield
 from schedulerd.model import Accounted, Gpu, Hangup, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
 from schedulerd.policies import FOREVER, Seconds
@@ -141,11 +142,19 @@ class Grants:
         self.drop(wish)
         turn = self.begin(tenant, wish.gpus, now, wish=wish)
         for gpu in wish.gpus:
-            tenant.shares[gpu.uuid].count_wait(now - wish.since)
+            share = tenant.shares[gpu.uuid]
+            share.count_wait(now - wish.since)
+            if share.virtual < gpu.clock:
+                self._catch_up(gpu, share, wish)
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
                 self._age_oldest(gpu, now)
         self.tell_granted(turn, tuple(tenant.processes))
+
+    def _catch_up(self, gpu: Gpu, share: Share, wish: Wish) -> None:
+        """Others had turns while it waited, by another policy or as gangs: it is not to have all that before them."""
+        share.virtual = gpu.clock
+        wish.standings[gpu.uuid] = wish.standings[gpu.uuid]._replace(virtual=gpu.clock)  # its turn has the very same
 
     def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
         """A turn starts: gates open."""

@@ -78,6 +78,12 @@ def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     return min(max(cost / rules.switching_share * _WITH_CHOICE, rules.quantum), rules.longest_quantum)
 
 
+def longest_turn(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+    """What a turn of a container takes at most while others wait, however much it has by then; its drain included."""
+    fixed = tenant.facts.quantum or gpu.fixed_quantum or rules.fixed_quantum or 0.0
+    return max(fixed, rules.longest_quantum) + rules.grace
+
+
 def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     """How long an idle holder is worth keeping: as long as it would take to bring it back."""
     if gpu.capacity is None:

@@ -176,7 +176,7 @@ class Gpu:
     switches: int = 0
     last_holder: str = ""
     clock: Seconds = 0.0
-    """Virtual time: where a container begins that comes new or after a rest."""
+    """Virtual time: where a container begins that comes new or after a rest; nobody who begins is far ahead of it."""
     accrued_at: Seconds = 0.0
     capacity: int | None = None
     drained: bool = False

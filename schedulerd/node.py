@@ -9,6 +9,8 @@ from typing import Protocol
 from contract.grammar import AllocationKind, Mode
 
 Seconds = float
+_FRESH: Seconds = 10.0
+"""Figures come every second, from a slow card every few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +51,8 @@ class Latency(Protocol):
 class Node:
     """The latest of it."""
 
-    figures: dict[str, Figures] = field(default_factory=dict)
-    figures_at: Seconds | None = None
+    figures: dict[str, tuple[Seconds, Figures]] = field(default_factory=dict)
+    """By GPU, the last that came, and when."""
     pods: dict[str, PodFacts] = field(default_factory=dict)
     """By allocation."""
     pids: dict[int, int] = field(default_factory=dict)
@@ -60,6 +62,19 @@ class Node:
     loop: Latency | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     """Lines that were refused, by code."""
+
+    def hear(self, gpu: str, figures: Figures, now: Seconds) -> None:
+        """NVML has said something of a card."""
+        self.figures[gpu] = (now, figures)
+
+    def lately(self, now: Seconds) -> dict[str, Figures]:
+        """What still holds: a card that has gone, or hangs, says nothing new."""
+        return {gpu: figures for gpu, (at, figures) in self.figures.items() if now - at <= _FRESH}
+
+    def age(self, now: Seconds) -> Seconds:
+        """How old the oldest of that is; where nothing holds, the newest of all."""
+        ages = [now - at for at, _ in self.figures.values()]
+        return max((age for age in ages if age <= _FRESH), default=min(ages, default=now))
 
     def forget(self, client: int) -> None:
         """A client has gone."""

@@ -51,8 +51,8 @@ class Returning:
             missing = gpu.missing.get(key)
             if missing is None:
                 continue
-            if pid in missing or UNKNOWN in missing:
-                missing.remove(pid if pid in missing else UNKNOWN)
+            if pid in missing and pid != UNKNOWN:  # those without a name end by time: whoever comes may be a new one
+                missing.remove(pid)
             if not missing:
                 self.grants.account_for(gpu, key)
                 self.grants.settle((gpu,), now)

@@ -37,6 +37,8 @@ from schedulerd.returning import Returning
 from schedulerd.waiting import WaitingLine
 
 _MOST_GROUPS = 64
+_FAR: Seconds = 1.0
+"""Who is less ahead of a GPU's clock than this needs no closer look, and that is nearly everybody."""
 LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
 """Of a GPU: until when holders of an earlier daemon may be on it, and who they are, with their processes' pids."""
 
@@ -212,7 +214,14 @@ class Turns:
         self._move_clock(gpu, now)
         if share.virtual < gpu.clock:
             share.virtual = gpu.clock
+        elif share.virtual > gpu.clock + _FAR:
+            share.virtual = min(share.virtual, gpu.clock + self._furthest_ahead(gpu, tenant))
         return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
+
+    def _furthest_ahead(self, gpu: Gpu, tenant: Tenant) -> Seconds:
+        """One longest turn is paid back exactly; what it had beyond that this policy took from nobody: others ran
+        beside it, or another policy gave it."""
+        return memory.longest_turn(self.rules, gpu, tenant) * 100 / tenant.facts.weight
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""

@@ -17,14 +17,20 @@ from schedulerd.turns import Turns
 
 def load(turns: Turns, node: Node, now: Seconds) -> bytes:
     """The answer to the load query."""
-    gpus = tuple(_gpu_load(turns, gpu, node.figures.get(gpu.uuid, Figures()), now) for gpu in every_gpu(turns, node))
-    age = now if node.figures_at is None else now - node.figures_at
-    return encode_load(Load(gpus, age_ms=round(age * 1000)))
+    figures = node.lately(now)
+    gpus = tuple(_gpu_load(turns, gpu, figures.get(gpu.uuid, Figures()), now) for gpu in every_gpu(turns, node, now))
+    return encode_load(Load(gpus, age_ms=round(node.age(now) * 1000)))
 
 
-def every_gpu(turns: Turns, node: Node) -> list[Gpu]:
-    """Those that NVML names and those that clients have named, by UUID."""
-    return [turns.gpu(uuid) for uuid in sorted(node.figures.keys() | turns.grants.gpus.keys())]
+def every_gpu(turns: Turns, node: Node, now: Seconds) -> list[Gpu]:
+    """Those that NVML names and those that somebody has, had or spoke of, by UUID."""
+    there = node.lately(now)
+    return [gpu for uuid, gpu in sorted(turns.grants.gpus.items()) if uuid in there or _matters(gpu)]
+
+
+def _matters(gpu: Gpu) -> bool:
+    """Though NVML does not name it: a MIG instance that was taken apart, say, is nobody's business any more."""
+    return bool(gpu.tenants or gpu.missing or gpu.drained or gpu.paused or gpu.fixed_quantum)
 
 
 def _gpu_load(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad:
@@ -45,8 +51,9 @@ def _gpu_load(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad
 def status(turns: Turns, node: Node, now: Seconds) -> Iterator[bytes]:
     """Everything: the daemon, GPUs, containers, and each container on each of its GPUs."""
     yield encode(Line("daemon", _daemon_words(turns, node)))
-    for gpu in every_gpu(turns, node):
-        yield encode(Line("gpu", _gpu_words(turns, gpu, node.figures.get(gpu.uuid, Figures()), now)))
+    figures = node.lately(now)
+    for gpu in every_gpu(turns, node, now):
+        yield encode(Line("gpu", _gpu_words(turns, gpu, figures.get(gpu.uuid, Figures()), now)))
     for tenant in tuple(turns.tenants.values()):
         yield encode(Line("container", _container_words(tenant, node)))
         for uuid in tenant.facts.gpus:

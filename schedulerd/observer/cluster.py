@@ -2,7 +2,7 @@
 
 Owns the life of the watch: list, follow, begin anew when it breaks, with a pause that grows.  Raw JSON is read, not the
 client's models: they cost tens of megabytes for three fields.
-May import `whose` and the kubernetes client.
+May import `whose`, `pulse` and the kubernetes client.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from typing import Any
 
 from kubernetes import client, config
 
+from schedulerd.observer.pulse import Pulse
 from schedulerd.observer.whose import Owner, PodSummary, summarise
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,9 @@ _WATCH_SECONDS = 120
 _WATCH_SLACK = 10
 """A watch that says nothing for so much longer than it should last has lost its server."""
 _TIMEOUT = 1.5
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_STEADY = 10.0
+"""A watch that ends sooner counts as broken, whatever it ended with; the pause after one that lived longer is short."""
 _SAME_EVENT_SECONDS = 60.0
 
 
@@ -35,8 +38,9 @@ class Cluster:
     def __init__(self, node: str) -> None:
         self.node = node
         self.watching = False
+        self.following = Pulse("the API has not been asked for this node's pods")
         self._pods: dict[tuple[str, str], PodSummary] = {}
-        self._said: dict[tuple[str, str], float] = {}
+        self._said: dict[tuple[str, str, str], float] = {}
         self._version = ""
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -78,17 +82,20 @@ class Cluster:
     # ------------------------------------------------------------------ the watch
 
     def _follow_for_ever(self) -> None:
-        pause = 1.0
+        pause = _FIRST_PAUSE
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
                 self._list()
-                self.watching, pause = True, 1.0
+                self.watching = True
                 while not self._stopping.is_set():
                     self._follow()
             except Exception as error:  # noqa: BLE001  a watch breaks in many ways; all are cured by beginning anew
                 self.watching = False
                 if self._stopping.is_set():
                     break
+                if time.monotonic() - began > _STEADY:
+                    pause = _FIRST_PAUSE
                 log.warning("the watch on this node's pods broke: %s; again in %.0f s", error, pause)
                 self._stopping.wait(pause * (0.5 + random.random()))
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -102,6 +109,7 @@ class Cluster:
 
     def _follow(self) -> None:
         """One watch; it ends by itself after some minutes, and the next goes on where it ended."""
+        began = time.monotonic()
         for event in self._events():
             pod = event["object"]
             if event["type"] == "ERROR":
@@ -111,6 +119,8 @@ class Cluster:
                 self._pods.pop(_name(pod), None)
             elif event["type"] in ("ADDED", "MODIFIED"):
                 self._pods[_name(pod)] = summarise(pod)
+        if time.monotonic() - began < _STEADY:
+            raise ConnectionError(f"it ended by itself before {_STEADY:.0f} s were over")
 
     def _events(self) -> Iterator[Mapping[str, Any]]:
         answer = self._ask(
@@ -124,10 +134,12 @@ class Cluster:
         self._stream = answer
         with contextlib.closing(answer):
             for chunk in answer.stream(65536):
+                self.following.beat()
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (json.loads(line) for line in lines if line)
 
     def _ask(self, **options: Any) -> Any:
+        self.following.beat()
         selector = f"spec.nodeName={self.node}"
         options = {key: value for key, value in options.items() if value is not None}
         return self._core.list_pod_for_all_namespaces(
@@ -149,7 +161,7 @@ class Cluster:
         return self._tell(about, "default", reason=reason, message=message)
 
     def _tell(self, about: Mapping[str, str], namespace: str, *, reason: str, message: str) -> bool:
-        key, now = (about["name"], reason), time.monotonic()
+        key, now = (namespace, about["name"], reason), time.monotonic()
         if now - self._said.get(key, float("-inf")) < _SAME_EVENT_SECONDS:
             return False
         self._said = {one: at for one, at in self._said.items() if now - at < _SAME_EVENT_SECONDS} | {key: now}

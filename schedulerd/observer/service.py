@@ -1,13 +1,14 @@
 """The observer's work: follows the turn process, tells it what the node knows, and answers for it over HTTP.
 
 Owns which thread does what: the link reads, a round looks at the cards every second, requests have their own threads.
-Whatever of it fails, turns go on.  May import the rest of the observer and the control client.
+A card that never answers stops the round and nothing else.  Whatever of it fails, turns go on.
+May import the rest of the observer and the control client.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from schedulerd.observer.cards import Cards
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness
 from schedulerd.observer.kubelet import Kubelet
+from schedulerd.observer.pulse import Pulse
 from schedulerd.observer.whose import Owner, as_line, facts
 from schedulerd.settings import Settings
 
@@ -43,7 +45,7 @@ _SENTENCES = {
 class Observer:
     """Everything that is known beside the turns."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
         self.cards = Cards()
         self.kubelet = Kubelet(settings.pod_resources)
@@ -56,6 +58,9 @@ class Observer:
         self._sending = threading.Lock()
         self._lookups = ThreadPoolExecutor(max_workers=8, thread_name_prefix="who")
         self._shutting = threading.Event()
+        self._look_now = threading.Event()
+        self._looking = Pulse("no look at the cards has come to an end", clock)
+        self._pulses = [self._looking, *([self.cluster.following] if self.cluster else [])]
 
     # ------------------------------------------------------------------ the link
 
@@ -65,9 +70,9 @@ class Observer:
             try:
                 with ControlClient(self.settings.control, patience=None) as link:
                     log.info("following %s", self.settings.control)
-                    link.send(Line("observe"))
                     self._link = link
-                    self.look(with_processes=False)
+                    link.send(Line("observe"))
+                    self._look_now.set()
                     while True:
                         self._heard(link.read())
             except (Unusable, ContractError) as error:
@@ -79,6 +84,7 @@ class Observer:
     def stop(self) -> None:
         """Leave."""
         self._shutting.set()
+        self._look_now.set()
         if self.cluster is not None:
             self.cluster.stop()
 
@@ -139,14 +145,17 @@ class Observer:
     # ------------------------------------------------------------------ the cards
 
     def look_for_ever(self) -> None:
-        """A look at the cards every second, at who computes every few."""
+        """A look at the cards every second, and as soon as there is somebody to tell; at who computes every few."""
         rounds = 0
-        while not self._shutting.wait(_LOOK_EVERY):
+        while not self._shutting.is_set():
             try:
                 self.look(with_processes=rounds % _PROCESSES_EVERY == 0)
             except Exception:  # the next look may do
                 log.exception("cannot look at the cards")
+            self._looking.beat()
             rounds += 1
+            self._look_now.wait(_LOOK_EVERY)
+            self._look_now.clear()
 
     def look(self, *, with_processes: bool) -> None:
         """Tell the turn process what NVML says, and see who computes without being known."""
@@ -217,7 +226,9 @@ class Observer:
 
     def healthy(self) -> str:
         """Why it is not; empty when it is."""
-        return "" if self._link is not None else "the turn process does not answer"
+        if self._link is None:
+            return "the turn process does not answer"
+        return next(filter(None, (one.complaint() for one in self._pulses)), "")
 
 
 def _join_cluster(node: str) -> "Cluster | None":

@@ -141,6 +141,21 @@ def test_nobody_else_gets_the_gpu_before_each_of_the_holders_is_back():
     assert room.granted(3) == [("GPU-a",)]
 
 
+@pytest.mark.parametrize("come", [(8, 1, 2), (1, 1, 2), (1, 2, 3)], ids=["a new one", "one twice", "all of them"])
+def test_whom_the_footprint_has_no_room_to_name_is_waited_for_until_its_time_is_over(come):
+    """Of three processes two are named; whoever else comes may be new, and the third may have kernels in flight."""
+    room = Room({"GPU-a": {"A": (1, 2, 0)}})
+    room.say(9, "hello v=1 pid=9 container=C gpus=GPU-a")
+    room.say(9, "want gpus=GPU-a")
+    for client, pid in enumerate(come, start=10):
+        room.say(client, f"hello v=1 pid={pid} container=A gpus=GPU-a")
+        room.pass_time(0.5)
+    assert room.granted(9) == []
+
+    room.pass_time(7.0)
+    assert room.granted(9) == [("GPU-a",)]
+
+
 def test_a_wish_of_one_process_is_granted_by_another_that_goes_on():
     room = Room(HELD)
     room.say(2, "hello v=1 pid=2 container=A gpus=GPU-a")

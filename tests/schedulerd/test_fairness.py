@@ -5,8 +5,9 @@ import random
 import pytest
 
 from contract.grammar import Mode
+from schedulerd import steering
 from schedulerd.histories import Histories
-from schedulerd.messages import Done
+from schedulerd.messages import Done, Using
 from schedulerd.model import Rules
 from schedulerd.observer.fairness import jain
 from schedulerd.policies import POLICIES
@@ -245,3 +246,87 @@ def test_a_folder_that_goes_takes_its_containers_histories_with_it():
         False,
         False,
     ]
+
+
+GIB = 1 << 30
+TEN_HOURS = 36_000.0
+
+
+def wait_for(floor, wanted, *, step=1.0):
+    """How long until this container holds the GPU, while all answer and want again at once; what comes out is late by
+    a step at most."""
+    began = floor.now
+    while floor.open_on("GPU-1") != [wanted]:
+        assert floor.now - began < TEN_HOURS, f"{wanted} waits for ever"
+        floor.pass_time(step)
+        for process, turn in [(p, turn) for p, seat in floor.seats.items() for turn in seat.asked]:
+            floor.done(process, turn)
+            floor.want(process, "GPU-1")
+    return floor.now - began
+
+
+def outgrown_after_ten_hours_side_by_side():
+    """Nobody waited for anybody, though the light one has had the most for its weight."""
+    floor = Floor(Rules(), capacity=16 * GIB, gpus=1)
+    sizes = {floor.join(worker(key, 1, weight=w).container): key for key, w in (("x", 200), ("y", 200), ("light", 100))}
+    for process in sizes:
+        floor.want(process, "GPU-1")
+    floor.pass_time(TEN_HOURS)
+    for process in sizes:
+        floor.turns.using(process, Using("GPU-1", 12 * GIB, 0), floor.now)
+        floor.carry_out()
+    for process in sizes:
+        for turn in tuple(floor.seats[process].turns):
+            floor.done(process, turn)
+            floor.want(process, "GPU-1")
+    return floor
+
+
+def changed_to_fair(policy, *, holders, quantum=None, seconds):
+    """Some hold in turn, as the policy lets them, while one waits; then the operator changes the policy."""
+    floor = Floor(Rules(policy=POLICIES[policy], fixed_quantum=quantum), gpus=1)
+    for number in range(holders):
+        floor.want(floor.join(worker(f"had{number}", 1, priority=10).container), "GPU-1")
+    floor.pass_time(1.0)
+    floor.want(floor.join(worker("waited", 1).container), "GPU-1")
+    until = floor.now + seconds
+    while floor.now < until:
+        floor.pass_time(10.0)
+        for process, turn in [(p, turn) for p, seat in floor.seats.items() for turn in seat.asked]:
+            floor.want(process, "GPU-1")
+            floor.done(process, turn)
+    assert floor.turns.tenants["waited"].shares["GPU-1"].turns == 0
+    steering.set_policy(floor.turns, POLICIES["fair"], floor.now)
+    floor.carry_out()
+    wait_for(floor, "waited")
+    return floor
+
+
+LONGEST_TURN = Rules().longest_quantum + Rules().grace
+
+
+@pytest.mark.parametrize(
+    ("begin", "next_one", "bound"),
+    [
+        pytest.param(
+            outgrown_after_ten_hours_side_by_side,
+            "light",
+            (4 + 2) * LONGEST_TURN,
+            id="side by side until they outgrew the card: two of twice its weight are first, each to the end of a turn",
+        ),
+        pytest.param(
+            lambda: changed_to_fair("fcfs", holders=1, seconds=TEN_HOURS),
+            "had0",
+            LONGEST_TURN,
+            id="one held as long as it liked: the other has had as much as its longest turn",
+        ),
+        pytest.param(
+            lambda: changed_to_fair("priority", holders=2, quantum=600.0, seconds=4200.0),
+            "had0",
+            605.0,
+            id="two of higher priority took turns: the third has had as much as one of them",
+        ),
+    ],
+)
+def test_under_fair_nobody_waits_longer_than_after_one_longest_turn_whatever_was_before(begin, next_one, bound):
+    assert wait_for(begin(), next_one) <= bound + 5.0

@@ -1,5 +1,7 @@
 """The second process: whose an allocation is, the metrics page, fairness; the kubelet is a gRPC server of the test."""
 
+import socket
+import threading
 import time
 from concurrent import futures
 
@@ -7,7 +9,7 @@ import grpc
 import pytest
 
 from contract.grammar import AllocationKind, Mode
-from contract.line import Line
+from contract.line import Line, decode, encode
 from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
     ContainerDevices,
     ContainerResources,
@@ -21,6 +23,7 @@ from schedulerd.observer.kubelet import Kubelet
 from schedulerd.observer.service import Observer
 from schedulerd.observer.whose import Owner, as_line, facts, owners, summarise
 from schedulerd.settings import build_parser, read_settings
+from tests.schedulerd.client import PATIENCE
 from tests.schedulerd.generate_kubelet_api import stale
 
 OWNER = Owner("team", "train", "main")
@@ -145,15 +148,30 @@ class Api:
     def __init__(self):
         self.uid, self.asked = "old", []
 
+    def stop(self):
+        pass
+
     def pod(self, _owner, uid):
         self.asked.append(uid)
         return summarise(pod() | {"metadata": {"uid": self.uid}}) if self.uid else None
 
 
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
 @pytest.fixture
-def observer(tmp_path):
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def observer(tmp_path, clock):
     flags = [f"--control={tmp_path}/control.sock", f"--pod-resources={tmp_path}/kubelet.sock"]
-    one = Observer(read_settings(build_parser().parse_args(flags), {}))
+    one = Observer(read_settings(build_parser().parse_args(flags), {}), clock)
     one.cluster = Api()
     return one
 
@@ -180,6 +198,64 @@ def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(
 
     assert (who(observer, "new").pod, fake.calls) == ("train-again", 2)
     assert observer.cluster.asked == ["new", "new"]
+
+
+class Hanging:
+    """A card that never answers."""
+
+    def __init__(self):
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def read(self):
+        self.asked.set()
+        self.answers.wait()
+        return {}
+
+    def processes(self):
+        return self.read()
+
+
+@pytest.fixture
+def at_work(observer):
+    """An observer with its threads, a card that never answers, and the turn process' end of its link."""
+    observer.cards = Hanging()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(observer.settings.control))
+        listener.listen()
+        listener.settimeout(PATIENCE)
+        threads = [threading.Thread(target=one, daemon=True) for one in (observer.look_for_ever, observer.follow)]
+        for thread in threads:
+            thread.start()
+        link, _ = listener.accept()
+        link.settimeout(PATIENCE)
+        assert observer.cards.asked.wait(PATIENCE)
+        stream = link.makefile("rwb", buffering=0)
+        assert decode(stream.readline()) == Line("observe")
+        yield observer, stream
+        observer.stop()
+        link.shutdown(socket.SHUT_RDWR)
+        link.close()
+        observer.cards.answers.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation_is(fake, at_work):
+    fake.pods = listing("GPU-1__0")
+    _, link = at_work
+    link.write(encode(Line("who", {"key": "k.1", "devices": "GPU-1__0"})))
+
+    assert decode(link.readline()).words["pod"] == "train"
+
+
+def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_work, clock):
+    observer, _ = at_work
+    clock.now = 299.0
+    assert observer.healthy() == ""
+
+    clock.now = 301.0
+    assert observer.healthy() == "no look at the cards has come to an end for 301 s"
 
 
 @pytest.mark.parametrize(
