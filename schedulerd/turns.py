@@ -211,12 +211,21 @@ class Turns:
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
+        top = gpu.queue.top()
+        # On the path of every hand-off: the clock never goes beyond the next in line, so who is not behind that one is
+        # not behind the clock, wherever it stands by now.  That is nearly everybody who comes from a turn.
+        if top is None or not top.standings[gpu.uuid].virtual <= share.virtual <= gpu.clock + _FAR:
+            self._hold_to_clock(gpu, tenant, now)
+        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
+
+    def _hold_to_clock(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
+        """Nobody is behind the clock when it begins to wait, nor further ahead of it than one longest turn."""
+        share = tenant.shares[gpu.uuid]
         self._move_clock(gpu, now)
         if share.virtual < gpu.clock:
             share.virtual = gpu.clock
         elif share.virtual > gpu.clock + _FAR:
             share.virtual = min(share.virtual, gpu.clock + self._furthest_ahead(gpu, tenant))
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
     def _furthest_ahead(self, gpu: Gpu, tenant: Tenant) -> Seconds:
         """One longest turn is paid back exactly; what it had beyond that this policy took from nobody: others ran
