@@ -25,7 +25,7 @@ def observe(settings: Settings) -> int:
     observer = Observer(settings)
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave())
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave())
-    pages = Pages(settings.metrics_port, observer.metrics, observer.healthy)
+    pages = Pages(settings.metrics_port, observer.metrics, observer.healthy, observer.ailment)
     log.info("metrics on port %d", pages.server_address[1])
     threading.Thread(target=pages.serve_forever, name="http", daemon=True).start()
     threading.Thread(target=observer.look_for_ever, name="cards", daemon=True).start()

@@ -103,6 +103,7 @@ class Snapshot:
     fairness: Mapping[str, float] = field(default_factory=dict)
     strangers: Mapping[str, int] = field(default_factory=dict)
     kubelet_failures: int = 0
+    stalled: bool = False
     watching: bool | None = None
 
 
@@ -132,6 +133,8 @@ def expose(snapshot: Snapshot) -> Iterator[str]:
     yield from _single(
         "nvshare_schedulerd_kubelet_failures_total", "counter", "Lists that failed.", snapshot.kubelet_failures
     )
+    stalled = "1 while no look at the cards or at the API has come to an end for minutes."
+    yield from _single("nvshare_schedulerd_observer_stalled", "gauge", stalled, int(snapshot.stalled))
     if snapshot.watching is not None:
         yield from _single(
             "nvshare_schedulerd_pod_watch_up", "gauge", "1 while this node's pods are watched.", int(snapshot.watching)

@@ -23,14 +23,20 @@ _LINES_AT_ONCE = 512
 
 
 class Pages(ThreadingHTTPServer):
-    """The server; `metrics` gives the page's lines, `healthy` says why not, or nothing."""
+    """The server; `metrics` gives the page's lines, `healthy` says why not, or nothing, `ailment` what it lacks."""
 
     daemon_threads = True
     request_queue_size = 64
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
 
-    def __init__(self, port: int, metrics: Callable[[], Iterator[str]], healthy: Callable[[], str]) -> None:
-        self.metrics, self.healthy = metrics, healthy
+    def __init__(
+        self,
+        port: int,
+        metrics: Callable[[], Iterator[str]],
+        healthy: Callable[[], str],
+        ailment: Callable[[], str] = lambda: "",
+    ) -> None:
+        self.metrics, self.healthy, self.ailment = metrics, healthy, ailment
         self._free = threading.Semaphore(_MOST_REQUESTS)
         try:
             super().__init__(("", port), _Answer)
@@ -78,7 +84,7 @@ class _Answer(BaseHTTPRequestHandler):
         elif self.path == "/healthz":
             reason = self.server.healthy()
             self._begin(503 if reason else 200, "text/plain; charset=utf-8")
-            self.wfile.write(f"{reason or 'ok'}\n".encode())
+            self.wfile.write(f"{reason or self.server.ailment() or 'ok'}\n".encode())
         else:
             self._begin(404, "text/plain; charset=utf-8")
             self.wfile.write(b"there are /metrics and /healthz\n")

@@ -209,6 +209,7 @@ class Observer:
                 fairness=self._fairness(lines),
                 strangers=self.strangers,
                 kubelet_failures=self.kubelet.failures,
+                stalled=bool(self.ailment()),
                 watching=None if self.cluster is None else self.cluster.watching,
             )
         )
@@ -228,6 +229,11 @@ class Observer:
         """Why it is not; empty when it is."""
         if self._link is None:
             return "the turn process does not answer"
+        return ""
+
+    def ailment(self) -> str:
+        """What it goes on without; empty when that is nothing.  No reason to end it: turns would wait for a restart,
+        which does not bring back a call that hangs in the driver."""
         return next(filter(None, (one.complaint() for one in self._pulses)), "")
 
 

@@ -252,10 +252,11 @@ def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation
 def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_work, clock):
     observer, _ = at_work
     clock.now = 299.0
-    assert observer.healthy() == ""
+    assert observer.ailment() == ""
 
     clock.now = 301.0
-    assert observer.healthy() == "no look at the cards has come to an end for 301 s"
+    assert observer.ailment() == "no look at the cards has come to an end for 301 s"
+    assert "nvshare_schedulerd_observer_stalled 1" in list(observer.metrics())
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,14 @@ def reason() -> list[str]:
 
 
 @pytest.fixture
-def port(reason: list[str]) -> Iterator[int]:
-    pages = Pages(0, lambda: iter(["up 1"]), lambda: "".join(reason))
+def ailment() -> list[str]:
+    """What it lacks."""
+    return []
+
+
+@pytest.fixture
+def port(reason: list[str], ailment: list[str]) -> Iterator[int]:
+    pages = Pages(0, lambda: iter(["up 1"]), lambda: "".join(reason), lambda: "".join(ailment))
     thread = threading.Thread(target=pages.serve_forever, args=(0.01,))
     thread.start()
     yield pages.server_port
@@ -43,6 +49,14 @@ def test_what_ails_it_is_said(port: int, reason: list[str]) -> None:
 
     assert failed.value.code == 503
     assert failed.value.read() == b"the turn loop does not answer\n"
+
+
+def test_what_it_lacks_is_said_and_is_no_reason_to_end_it(port: int, ailment: list[str]) -> None:
+    """A restart would take everybody's turns away, and not bring back a call that hangs in the driver."""
+    ailment.append("no look at the cards has come to an end for 301 s")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+        assert answer.status == 200
+        assert answer.read() == b"no look at the cards has come to an end for 301 s\n"
 
 
 def test_another_path_says_which_there_are(port: int) -> None:
