@@ -1,12 +1,14 @@
 """Reads the kubelet's books: who has which slots, and which GPUs are another plugin's.
 
 Owns what one look is: each question fails by itself, and what it would have told is not known.  Called from one thread.
-May import `lifetime`, `others`, `checkpoint`; it asks pod-resources through a Protocol.
+May import `lifetime`, `others`, `checkpoint`, `notes`; it asks pod-resources through a Protocol.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -14,7 +16,8 @@ import grpc
 
 from deviceplugin.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.lifetime import Books, Listed
-from deviceplugin.others import Other, remember, resources
+from deviceplugin.notes import Note
+from deviceplugin.others import Other, read_others, remember, render_others, resources
 
 log = logging.getLogger(__name__)
 _OTHERS_SECONDS = 5.0
@@ -29,51 +32,55 @@ class Kubelet(Protocol):
     def foreign(self) -> Mapping[str, str]: ...
 
 
+@dataclass(slots=True, kw_only=True)
 class KubeletBooks:
     """Asked every few seconds; tells of other plugins' GPUs as often as it has looked for them."""
 
-    def __init__(
-        self,
-        kubelet: Kubelet,
-        checkpoint: Path,
-        resource: str,
-        *,
-        tell_foreign: Callable[[Mapping[str, str]], None],
-        grace: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._kubelet, self._checkpoint, self._resource = kubelet, checkpoint, resource
-        self._tell_foreign, self._grace, self._clock = tell_foreign, grace, clock
-        self._others: Mapping[str, Other] = {}
-        self._next_others = 0.0
-        self.answers: dict[str, bool] = {}
-        """For metrics: whether each question that was asked has been answered, the last time."""
+    kubelet: Kubelet
+    checkpoint: Path
+    resource: str
+    note: Note
+    """Other plugins' GPUs as last known, for a plugin of ours that starts while they are away."""
+    tell_foreign: Callable[[Mapping[str, str]], None]
+    grace: float
+    clock: Callable[[], float] = time.monotonic
+    answers: Mapping[str, bool] = field(default_factory=dict)
+    """For metrics: whether each question that was asked has been answered, the last time."""
+    _others: Mapping[str, Other] | None = None
+    _next_others: float = -math.inf
 
     def read(self) -> Books | None:
         """The books now; None where the kubelet does not say who has what."""
-        listed = self._ask("List", self._kubelet.list_pods)
+        listed = self._ask("List", self.kubelet.list_pods)
         if self._is_time_for_others():
-            self._look_for_others(listed, {})
+            self.note.write(render_others(self._look_for_others(listed)))
         return None if listed is None else Books(listed.assignments, self._read(parse_checkpoint))
 
     def look_for_others(self) -> None:
-        """Before the first slot is told.  The checkpoint knows those whose plugin registers after ours: the kubelet
-        strikes them out when the first plugin after its start tells its list."""
+        """Before the first slot is told; changes nothing on the node."""
         if self._is_time_for_others():
-            listed = self._ask("List", self._kubelet.list_pods)
-            self._look_for_others(listed, self._read(parse_others) or {})
+            self._look_for_others(self._ask("List", self.kubelet.list_pods))
 
     def _is_time_for_others(self) -> bool:
-        return self._clock() >= self._next_others
+        return self.clock() >= self._next_others
 
-    def _look_for_others(self, listed: Listed | None, noted: Mapping[str, str]) -> None:
-        now = self._clock()
-        given_out = self._ask("GetAllocatableResources", self._kubelet.foreign)
-        seen = {**noted, **(listed.others if listed else {}), **(given_out or {})}
-        is_whole = listed is not None and given_out is not None
-        self._others = remember(self._others, seen, now=now, seconds=self._grace, is_whole=is_whole)
-        self._tell_foreign(resources(self._others))
+    def _look_for_others(self, listed: Listed | None) -> dict[str, str]:
+        now = self.clock()
         self._next_others = now + _OTHERS_SECONDS
+        given_out = self._ask("GetAllocatableResources", self.kubelet.foreign)
+        seen = {**(listed.others if listed else {}), **(given_out or {})}
+        if self._others is None:
+            seen = self._noted() | seen
+        is_whole = listed is not None and given_out is not None
+        self._others = remember(self._others or {}, seen, now=now, seconds=self.grace, is_whole=is_whole)
+        found = resources(self._others)
+        self.tell_foreign(found)
+        return found
+
+    def _noted(self) -> dict[str, str]:
+        """Of those who are away at our first look.  The kubelet strikes them out of its checkpoint when the first
+        plugin after its start tells its list, hence our own note beside it."""
+        return read_others(self.note.read()) | (self._read(parse_others) or {})
 
     def _ask(self, call: str, question: Callable[[], T]) -> T | None:
         """Says once when the kubelet falls silent, and once when it answers again."""
@@ -93,7 +100,7 @@ class KubeletBooks:
 
     def _read(self, parse: Callable[[str, str], T]) -> T | None:
         try:
-            text = self._checkpoint.read_text()
+            text = self.checkpoint.read_text()
         except (OSError, UnicodeDecodeError):
             return None
-        return parse(text, self._resource)
+        return parse(text, self.resource)

@@ -37,3 +37,14 @@ def _unseen_since(other: Other, now: float) -> float:
 def resources(others: Mapping[str, Other]) -> dict[str, str]:
     """Each GPU with the resource under which it is given out."""
     return {uuid: other.resource for uuid, other in others.items()}
+
+
+def render_others(found: Mapping[str, str]) -> str:
+    """As a note: a GPU and its resource a line."""
+    return "".join(f"{uuid} {resource}\n" for uuid, resource in sorted(found.items()))
+
+
+def read_others(text: str) -> dict[str, str]:
+    """Of such a note; a line that is not whole is passed over."""
+    lines = (line.split(" ") for line in text.splitlines())
+    return {words[0]: words[1] for words in lines if len(words) == 2 and all(words)}

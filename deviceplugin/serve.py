@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
 _HEARD = {signal.SIGTERM, signal.SIGINT}
-_DRAINED = "drained"
+_DRAINED, _OTHERS = "drained", "others"
 _AHEAD_SECONDS = 5.0
 """How old what a spare knows may be."""
 
@@ -62,9 +62,10 @@ class Plugin:
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
         self.books = KubeletBooks(
-            PodResources(settings.pod_resources_socket, names.RESOURCE),
-            settings.kubelet_folder / FILE_NAME,
-            names.RESOURCE,
+            kubelet=PodResources(settings.pod_resources_socket, names.RESOURCE),
+            checkpoint=settings.kubelet_folder / FILE_NAME,
+            resource=names.RESOURCE,
+            note=Note(settings.layout.root / _OTHERS),
             tell_foreign=self.watch.tell_foreign,
             grace=settings.times.others,
         )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -252,6 +253,20 @@ def read_port(process: subprocess.Popen[bytes]) -> str:
             threading.Thread(target=process.stderr.read, daemon=True).start()
             return match[1].decode()
     raise AssertionError("it ended before it served metrics")
+
+
+def test_a_plugin_that_waits_for_a_driver_says_so_and_ends_when_told(settings: Settings) -> None:
+    command = serve_command(settings, "--no-supervisor")
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as process:
+        try:
+            port = read_port(process)
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10)
+            with caught.value as page:
+                assert (page.code, b"not prepared yet" in page.read()) == (503, True)
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
 
 
 def test_metrics_tell_slots_calls_and_refusals(settings: Settings, short_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from contract import names
 from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Assignment, Books, Listed
+from deviceplugin.notes import Note
+from deviceplugin.others import read_others, render_others
 from tests.deviceplugin.fakes import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}
@@ -86,9 +88,7 @@ def test_a_kubelet_that_does_not_answer_is_told_once_and_is_a_metric(
     call: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kubelet, now = FakeKubelet(), [0.0]
-    books = KubeletBooks(
-        kubelet, tmp_path / "none", names.RESOURCE, tell_foreign=lambda _: None, grace=300.0, clock=lambda: now[0]
-    )
+    books = make_books(kubelet, tmp_path / "none", now, [])
     seen: list[bool] = []
     caplog.set_level(logging.INFO)
     for silent in (set(), {call}, {call}, set(), {call}):
@@ -106,18 +106,49 @@ def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -
     kubelet = FakeKubelet()
     kubelet.silent = {"GetAllocatableResources"}
     kubelet.listed = Listed((Assignment("ns", "pod", "main", ("GPU-a__0",)),))
-    books = KubeletBooks(kubelet, tmp_path / "none", names.RESOURCE, tell_foreign=lambda _: None, grace=300.0)
+    books = make_books(kubelet, tmp_path / "none", [0.0], [])
 
     assert books.read() == Books(kubelet.listed.assignments, None)
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        pytest.param("GPU-a nvidia.com/gpu\nGPU-b x/y\n", {"GPU-a": "nvidia.com/gpu", "GPU-b": "x/y"}, id="whole"),
+        pytest.param("", {}, id="none"),
+        pytest.param("GPU-a\n\nGPU-b \nGPU-c x/y z\n", {}, id="lines that are not whole"),
+    ],
+)
+def test_a_note_is_read(note: str, expected: dict[str, str]) -> None:
+    assert read_others(note) == expected
+    assert not expected or render_others(expected) == note
+
+
+def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_note(tmp_path: Path) -> None:
+    """A driver's upgrade starts both anew: no pod has the GPU, and the kubelet knows nothing."""
+    follow([At(0, *GIVEN), At(10, *NOTHING)], tmp_path / "none", looks_ahead=False)
+    assert follow([At(0, *NOTHING), At(5, *NOTHING), At(305, *NOTHING)], tmp_path / "none", looks_ahead=True) == A
+    assert follow([At(0, *NOTHING), At(5, *NOTHING), At(306, *NOTHING)], tmp_path / "none", looks_ahead=True) == {}
+    assert follow([At(0, *NOTHING)], tmp_path / "none", looks_ahead=True) == {}, "the note is brought up to date"
+
+
+def make_books(kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: list[Mapping[str, str]]) -> KubeletBooks:
+    return KubeletBooks(
+        kubelet=kubelet,
+        checkpoint=checkpoint,
+        resource=names.RESOURCE,
+        note=Note(checkpoint.parent / "others"),
+        tell_foreign=told.append,
+        grace=300.0,
+        clock=lambda: now[0],
+    )
 
 
 def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[str, str]:
     """What was told last."""
     kubelet, now = FakeKubelet(), [0.0]
     told: list[Mapping[str, str]] = []
-    books = KubeletBooks(
-        kubelet, checkpoint, names.RESOURCE, tell_foreign=told.append, grace=300.0, clock=lambda: now[0]
-    )
+    books = make_books(kubelet, checkpoint, now, told)
     for number, step in enumerate(steps):
         now[0], kubelet.silent = step.now, set(step.silent)
         kubelet.others, kubelet.listed = step.given_out, Listed((), step.in_hands)

@@ -17,6 +17,7 @@ from deviceplugin.errors import NodeNotReady
 from deviceplugin.kubelet_books import KubeletBooks
 from deviceplugin.lifetime import Assignment, Books, Listed
 from deviceplugin.node_files import NodeFiles
+from deviceplugin.notes import Note
 from deviceplugin.reports import Event
 from deviceplugin.settings import Settings
 from deviceplugin.steward import Steward, StewardParts
@@ -69,9 +70,10 @@ class Desk:
             board=self.board,
             files=self.files,
             books=KubeletBooks(
-                self.kubelet,
-                self.files.layout.root / "checkpoint",
-                names.RESOURCE,
+                kubelet=self.kubelet,
+                checkpoint=self.files.layout.root / "checkpoint",
+                resource=names.RESOURCE,
+                note=Note(self.files.layout.root / "others"),
                 tell_foreign=lambda foreign: setattr(self, "foreign", foreign),
                 grace=300.0,
             ),
