@@ -10,6 +10,7 @@
 #include "flight.h"
 #include "listener.h"
 #include "log.h"
+#include "setting.h"
 #include "state.h"
 
 static const _Atomic uint32_t unscheduled_word = 1;
@@ -97,10 +98,10 @@ static size_t add_held(char *into, size_t at, size_t size, bool is_beside) {
 }
 
 static size_t add_environment(char *into, size_t at, size_t size) {
-    const char *mode = getenv(NVSHARE_NAMES_ENV_MODE), *loss = getenv(NVSHARE_NAMES_ENV_ON_LOSS);
+    const char *mode = getenv(NVSHARE_NAMES_ENV_MODE), *loss = setting_on_loss();
     if (mode && *mode)
         at = line_add(into, at, size, "mode", mode);
-    if (loss && *loss)
+    if (loss)
         at = line_add(into, at, size, "on_loss", loss);
     return at;
 }

@@ -14,6 +14,7 @@
 #include "devices.h"
 #include "listener.h"
 #include "log.h"
+#include "setting.h"
 #include "slots.h"
 #include "state.h"
 
@@ -35,7 +36,7 @@ static void prepare(void) {
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         if (!word_of(gpu))
             atomic_store(&gpus[gpu].word, &closed_word), close_gate(gpu);
-    const char *loss = getenv(NVSHARE_NAMES_ENV_ON_LOSS);
+    const char *loss = setting_on_loss();
     state.runs_on_loss = loss && !strcmp(loss, "run");
     turns_unlock();
     while (!listener_start())
