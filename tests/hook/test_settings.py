@@ -13,7 +13,7 @@ from tests.hook.support import Machine, compiled
 
 
 def _as_in_a_container(machine: Machine) -> list[str]:
-    """What stands before a command that is to find an allocation's folder; it is the machine's.  Else the test is skipped."""
+    """What stands before a command that is to find an allocation's folder, the machine's; else the test is skipped."""
     isolate = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     if not shutil.which("unshare") or subprocess.run([*isolate, "true"], capture_output=True).returncode:
         pytest.skip("this user may not make mount namespaces: what a container's environment may steer is NOT tested")
