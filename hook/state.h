@@ -23,6 +23,7 @@ struct place {
     uint32_t counter;      /* the low 32 bits */
     uint32_t stopped;      /* this process has stopped for the turn of that counter; 0: for none */
     bool is_beside, is_flushed, is_wanted, has_asked;
+    bool is_revoked;       /* while it is stopped for: it ends only for us */
     const char *reason;    /* of the done to come */
     uint64_t keep_ns, idle_since, activity;
     uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */

@@ -97,7 +97,7 @@ void send_line(const char *format, const char *first, const char *second) {
 
 void ask_for(int gpu) {
     struct place *place = &state.places[gpu];
-    if (place->has_asked || place->phase == STOPPING || !state.is_current)
+    if (place->has_asked || (place->phase == STOPPING && !place->is_revoked) || !state.is_current)
         return;
     place->has_asked = true;
     send_line("want gpus=%s\n", devices_uuid(gpu), "");
@@ -135,6 +135,7 @@ void stop_turn(const char *turn, const char *reason) {
             continue;
         close_gate(gpu);
         place->phase = STOPPING;
+        place->is_revoked = false;
         place->stopped = place->counter;
         place->is_flushed = false;
         place->passes = 0;
