@@ -209,6 +209,8 @@ static void *listen_to_daemon(void *argument) {
         if (self.socket >= 0) {
             flush_unsent();
             read_socket();
+            if (self.socket < 0)
+                retry = until_retry(now_ns()); /* it was lost just now: first at once */
         }
         uint64_t pause = turns_tick(now_ns());
         struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},

@@ -234,3 +234,23 @@ def test_many_forks_leave_nothing_open(machine: Machine) -> None:
     assert out.startswith("0\n")
     assert "socket:" not in out
     assert "memfd:" not in out
+
+
+def test_a_lost_connection_is_made_again_at_once_and_the_turn_goes_on(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("pulse"), "5", "100000", "step_1us")
+    first = peer.accept()
+    peer.welcome(first)
+    first.hear("want")
+    turn = peer.grant(first)
+    assert program.stdout
+    program.stdout.readline()
+    lost = time.monotonic()
+    first.close()
+    again = peer.accept()
+    took = time.monotonic() - lost
+    hello = again.hear("hello")
+    program.kill()
+    program.communicate()
+
+    assert took < 0.5
+    assert hello.words["holding"].startswith(f"{turn}@")
