@@ -35,7 +35,7 @@ static enum drain own_drain(const char *turn, uint64_t now) {
         struct place *place = &state.places[gpu];
         if (!is_of_turn(gpu, turn))
             continue;
-        if (!place->is_flushed && slots_clear_soon(gpu)) {
+        if (!place->is_flushed && (is_held_up(place, now) ? slots_clear(gpu) : slots_clear_soon(gpu))) {
             flight_flush(gpu);
             place->is_flushed = true;
         }

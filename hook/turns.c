@@ -141,6 +141,7 @@ void stop_turn(const char *turn, const char *reason) {
         place->passes = 0;
         place->reason = reason;
         place->drain_since = now_ns();
+        together_show(gpu, place->counter, FLYING); /* until looked at: the others wait for that */
     }
 }
 

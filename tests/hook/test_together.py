@@ -78,6 +78,7 @@ def test_half_a_collective_that_was_launched_is_met_though_a_yield_came_between(
         time.sleep(0.1)  # until it waits in the driver
         for connection in connections:
             connection.say("yield", turn="0000000a.1", grace_ms=5000)
+        time.sleep(0.03)  # until both have shut their gates
         _tell(ranks[1], "meet")
         for connection in connections:
             connection.hear("done", within=3, turn="0000000a.1")
