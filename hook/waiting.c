@@ -32,6 +32,7 @@ bool turns_ready(void) {
 
 static void prepare(void) {
     log_check_level();
+    devices_look_up();
     turns_lock();
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         if (!word_of(gpu))

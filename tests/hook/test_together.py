@@ -88,9 +88,7 @@ def test_half_a_collective_that_was_launched_is_met_though_a_yield_came_between(
 
 
 @contextmanager
-def _started(
-    machine: Machine, commands: Sequence[tuple[Path | str, ...]]
-) -> Iterator[list["subprocess.Popen[str]"]]:
+def _started(machine: Machine, commands: Sequence[tuple[Path | str, ...]]) -> Iterator[list["subprocess.Popen[str]"]]:
     programs = [machine.start(*command) for command in commands]
     try:
         yield programs
