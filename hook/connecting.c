@@ -79,6 +79,8 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
     for (int gpu = 0; gpu < gpu_count; gpu++)
         if (state.places[gpu].waiters && state.places[gpu].phase == NO_TURN_HELD)
             ask_for(gpu);
+    for (int gpu = 0; gpu < gpu_count; gpu++)
+        tell_use(gpu); /* to a new daemon it is news */
     pthread_cond_broadcast(&state.changed);
     return true;
 }

@@ -92,6 +92,22 @@ def test_a_wish_to_grow_is_waited_for_outside_the_gate(machine: Machine, peer: P
         assert answers(program, 2) == [0, 0]
 
 
+def test_a_new_daemon_is_told_what_is_allocated(machine: Machine, peer: Peer) -> None:
+    """Else it takes the process for empty, and admits neighbours beyond the card."""
+    with asking(machine, "plain=100") as program:
+        first = peer.accept()
+        peer.welcome(first, allocation="plain")
+        allow(first)
+        assert answers(program, 1) == [0]
+        first.close()
+        again = peer.accept()
+        peer.welcome(again, allocation="plain", epoch="0000000b")
+
+        told = again.hear("using", within=2)
+        assert (told.words["pageable"], told.words["unpageable"]) == ("0", str(100 * MIB))
+        again.close()
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Machine:
     return Machine(tmp_path, devices="2xT4-16GB")
