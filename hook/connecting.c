@@ -93,6 +93,8 @@ static size_t add_held(char *into, size_t at, size_t size, bool is_beside) {
         struct place *place = &state.places[gpu];
         if (place->phase == NO_TURN_HELD || place->is_beside != is_beside || state.is_unscheduled)
             continue;
+        if (at >= size)
+            return at; /* no hello is said that does not fit */
         at += (size_t)snprintf(into + at, size - at, "%s%s@%s", before, place->turn, devices_uuid(gpu));
         before = ",";
     }
