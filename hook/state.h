@@ -43,6 +43,7 @@ struct turns_state {
     bool runs_on_loss;
     char epoch[TURN_TEXT], mode[16];
     uint64_t lost_ns, announce_ns;
+    _Atomic uint64_t answer_by; /* until when questions wait for the first welcome; 0: none was asked yet */
     uint64_t reserved[MOST_GPUS];
     int reserve_answer; /* 0: none yet, 1: granted, -1: refused */
     bool is_reserving;

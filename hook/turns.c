@@ -202,7 +202,7 @@ void turns_after_fork(void) {
     pthread_mutex_init(&state.lock, NULL);
     pthread_cond_init(&state.changed, NULL);
     state.is_welcomed = state.is_current = state.is_unscheduled = state.is_reserving = false;
-    state.lost_ns = 0;
+    state.lost_ns = state.answer_by = 0;
     memset(state.places, 0, sizeof state.places);
     memset(&state.totals, 0, sizeof state.totals);
     memset(state.reserved, 0, sizeof state.reserved);
