@@ -65,14 +65,14 @@ static void *open_library(struct library *library, int flags) {
     return handle;
 }
 
-static void **place_of(const struct entry *entry) { return (void **)((char *)&driver + entry->real); }
+static void **place_at(size_t place) { return (void **)((char *)&driver + place); }
 
-static void *known(const struct entry *entry) { return __atomic_load_n(place_of(entry), __ATOMIC_ACQUIRE); }
+static void *known(const struct entry *entry) { return __atomic_load_n(place_at(entry->real), __ATOMIC_ACQUIRE); }
 
 /* The first to find it says what it is. */
 static void set_place(const struct entry *entry, void *function) {
     void *nothing = NULL;
-    __atomic_compare_exchange_n(place_of(entry), &nothing, function, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(place_at(entry->real), &nothing, function, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* Without a lock: the loader has one of its own, under which a library's constructor may come here, too. Threads that fill at
@@ -94,7 +94,7 @@ bool driver_has(size_t place) {
     struct library *library = of_nvml ? &nvml : &cuda;
     if (!atomic_load(&library->filled))
         fill(library);
-    return __atomic_load_n((void **)((char *)&driver + place), __ATOMIC_ACQUIRE) != NULL;
+    return __atomic_load_n(place_at(place), __ATOMIC_ACQUIRE) != NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ dlsym */
