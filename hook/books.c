@@ -73,12 +73,14 @@ void books_remove(struct allocation *found) {
     used--;
 }
 
-bool books_remove_first(bool (*is_it)(const struct allocation *, const void *), const void *which, struct allocation *gone) {
-    for (size_t at = 0; at < size; at++) {
-        if (!table[at].is_used || !is_it(&table[at], which))
+/* What closes up the hole was behind it, or had been looked at: nothing that was not comes to lie before it. */
+bool books_remove_next(bool (*is_it)(const struct allocation *, void *), void *which, size_t *from, struct allocation *gone) {
+    for (; *from < size; ++*from) {
+        struct allocation *one = &table[*from];
+        if (!one->is_used || !is_it(one, which))
             continue;
-        *gone = table[at];
-        books_remove(&table[at]);
+        *gone = *one;
+        books_remove(one);
         return true;
     }
     return false;

@@ -7,7 +7,8 @@
 void books_add(const struct allocation *allocation);
 struct allocation *books_find(enum memory_space space, uint64_t name);
 void books_remove(struct allocation *found);
-bool books_remove_first(bool (*is_it)(const struct allocation *, const void *), const void *which, struct allocation *gone);
+/* The next from `*from` on that is it; all are found by calling again with the same `from`, 0 at first. */
+bool books_remove_next(bool (*is_it)(const struct allocation *, void *), void *which, size_t *from, struct allocation *gone);
 void books_clear(void);
 
 #endif

@@ -20,6 +20,7 @@
 struct capture {
     CUstream origin;
     CUcontext context;
+    CUgraph graph; /* what is captured goes into; NULL: not known, or the application's own from before */
     struct capture *next;
 };
 static struct capture *captures;
@@ -58,17 +59,41 @@ static void remove_at(struct capture **at) {
     atomic_fetch_sub(&open_captures, 1);
 }
 
-void capture_end(CUstream stream) {
-    if (!captures_are_open())
-        return;
-    NOT_CANCELLED;
-    flight_lock();
+static struct capture **find(CUstream stream) {
     struct capture **at = &captures;
     while (*at && (*at)->origin != stream)
         at = &(*at)->next;
+    return at;
+}
+
+/* Asked now: of a capture that has become invalid the driver does not say it any more. */
+void capture_began(CUstream stream) {
+    CUstreamCaptureStatus status = 0;
+    CUgraph graph = NULL;
+    NOT_CANCELLED;
+    if (!DRIVER_HAS(cuStreamGetCaptureInfo_v2) ||
+        driver.cuStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, NULL, NULL) != CUDA_SUCCESS)
+        return;
+    flight_lock();
+    struct capture **at = find(stream);
     if (*at)
-        remove_at(at);
+        (*at)->graph = graph;
     flight_unlock();
+}
+
+CUgraph capture_end(CUstream stream) {
+    CUgraph graph = NULL;
+    if (!captures_are_open())
+        return NULL;
+    NOT_CANCELLED;
+    flight_lock();
+    struct capture **at = find(stream);
+    if (*at) {
+        graph = (*at)->graph;
+        remove_at(at);
+    }
+    flight_unlock();
+    return graph;
 }
 
 void capture_forget_ended(void) {

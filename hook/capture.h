@@ -8,8 +8,9 @@
 
 /* Before a capture begins: events behind all that was launched, so that none need be recorded while it lasts. */
 void capture_begin(CUstream stream);
-/* The capture that began on the stream is open no longer; nothing where none is. */
-void capture_end(CUstream stream);
+void capture_began(CUstream stream); /* into a graph that the driver makes */
+/* The capture that began on the stream is open no longer; nothing where none is. Its graph: of no use when the capture failed. */
+CUgraph capture_end(CUstream stream);
 void capture_forget_ended(void); /* under the lock of flight: those of contexts that are gone */
 void capture_forget_all(void);   /* in a forked child */
 bool captures_are_open(void);

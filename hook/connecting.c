@@ -10,6 +10,7 @@
 #include "flight.h"
 #include "listener.h"
 #include "log.h"
+#include "setting.h"
 #include "state.h"
 
 static const _Atomic uint32_t unscheduled_word = 1;
@@ -78,6 +79,8 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
     for (int gpu = 0; gpu < gpu_count; gpu++)
         if (state.places[gpu].waiters && state.places[gpu].phase == NO_TURN_HELD)
             ask_for(gpu);
+    for (int gpu = 0; gpu < gpu_count; gpu++)
+        tell_use(gpu); /* to a new daemon it is news */
     pthread_cond_broadcast(&state.changed);
     return true;
 }
@@ -90,6 +93,8 @@ static size_t add_held(char *into, size_t at, size_t size, bool is_beside) {
         struct place *place = &state.places[gpu];
         if (place->phase == NO_TURN_HELD || place->is_beside != is_beside || state.is_unscheduled)
             continue;
+        if (at >= size)
+            return at; /* no hello is said that does not fit */
         at += (size_t)snprintf(into + at, size - at, "%s%s@%s", before, place->turn, devices_uuid(gpu));
         before = ",";
     }
@@ -97,10 +102,10 @@ static size_t add_held(char *into, size_t at, size_t size, bool is_beside) {
 }
 
 static size_t add_environment(char *into, size_t at, size_t size) {
-    const char *mode = getenv(NVSHARE_NAMES_ENV_MODE), *loss = getenv(NVSHARE_NAMES_ENV_ON_LOSS);
+    const char *mode = getenv(NVSHARE_NAMES_ENV_MODE), *loss = setting_on_loss();
     if (mode && *mode)
         at = line_add(into, at, size, "mode", mode);
-    if (loss && *loss)
+    if (loss)
         at = line_add(into, at, size, "on_loss", loss);
     return at;
 }

@@ -69,6 +69,11 @@ static int count_visible(bool (**read)(int index, char *uuid)) {
     return is_told ? (int)by_nvml : 0;
 }
 
+void devices_look_up(void) {
+    bool (*ignored)(int index, char *uuid);
+    count_visible(&ignored);
+}
+
 int devices_list_visible(char *into, size_t size) {
     bool (*read)(int index, char *uuid);
     size_t at = 0;
@@ -112,6 +117,11 @@ int devices_columns(const char *list, int columns[NVSHARE_SHARED_MEMORY_MOST_GPU
     return column;
 }
 
+static void forget_places(void) {
+    for (int i = 0; i < MOST_DEVICES; i++)
+        atomic_store(&places[i], 0);
+}
+
 int devices_adopt(const char *list) {
     while (*list) {
         char uuid[UUID_TEXT];
@@ -120,6 +130,7 @@ int devices_adopt(const char *list) {
         if (*uuid && devices_find(uuid) < 0 && place < NVSHARE_SHARED_MEMORY_MOST_GPUS) {
             memcpy(uuids[place], uuid, sizeof uuid);
             atomic_store(&count, place + 1);
+            forget_places(); /* a device asked about before was nobody's then */
         }
     }
     return devices_count();
@@ -132,10 +143,13 @@ int devices_place(CUdevice device) {
     if (known)
         return known - 2;
     char uuid[UUID_TEXT];
-    int place = read_uuid(device, uuid) ? devices_find(uuid) : -1;
+    int seen = devices_count(), place = read_uuid(device, uuid) ? devices_find(uuid) : -1;
     if (place >= 0)
         atomic_store(&ordinals[place], device);
-    atomic_store(&places[device], (signed char)(place + 2));
+    if (seen) /* else nobody has said yet whose it is */
+        atomic_store(&places[device], (signed char)(place + 2));
+    if (seen != devices_count())
+        atomic_store(&places[device], 0);
     return place;
 }
 
@@ -143,6 +157,5 @@ CUdevice devices_ordinal(int place) { return atomic_load(&ordinals[place]); }
 
 void devices_forget(void) {
     atomic_store(&count, 0);
-    for (int i = 0; i < MOST_DEVICES; i++)
-        atomic_store(&places[i], 0);
+    forget_places();
 }

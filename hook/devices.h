@@ -9,6 +9,7 @@
 
 /* The UUIDs of the devices that this process sees, joined by commas; 0 when the driver does not answer. */
 int devices_list_visible(char *into, size_t size);
+void devices_look_up(void); /* finds what that needs: the listener asks under a lock, where the loader must not be waited for */
 /* Takes over the list of a welcome; returns how many GPUs the container has. */
 int devices_adopt(const char *list);
 /* How many GPUs a welcome lists, and where in it each of our places is; negative: not there. */

@@ -38,13 +38,6 @@ void flight_end_thread(struct slot *slot) {
 
 /* ------------------------------------------------------------------------------------------------ contexts */
 
-static bool primary_is_active(CUdevice device) {
-    unsigned int flags;
-    int is_active = 0;
-    return DRIVER_HAS(cuDevicePrimaryCtxGetState) &&
-           driver.cuDevicePrimaryCtxGetState(device, &flags, &is_active) == CUDA_SUCCESS && is_active;
-}
-
 /* Which context that is can only be asked by retaining it once more. */
 struct ending ending_of_primary(CUdevice device) {
     struct ending ending = {.device = device};

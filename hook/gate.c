@@ -9,6 +9,7 @@
 
 #include "cancel.h"
 #include "capture.h"
+#include "devices.h"
 #include "flight.h"
 #include "log.h"
 #include "memory.h"
@@ -95,7 +96,7 @@ static struct segment *segment_for(struct slot *slot, CUstream stream) {
     CUcontext context;
     int gpu = locate(stream, &context);
     if (gpu < 0) {
-        if (gpu == -1 && !atomic_flag_test_and_set(&told_foreign))
+        if (gpu == -1 && devices_count() && !atomic_flag_test_and_set(&told_foreign))
             say("work for a GPU that is not this container's: it is not scheduled");
         return NULL;
     }

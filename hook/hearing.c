@@ -48,11 +48,20 @@ static void hear_yield(const struct line *line) {
         stop_turn(turn, "yield");
 }
 
-/* Over, whatever is in flight: its end is still waited for, so that no new turn begins on top of the old one's work. */
+/* Over, whatever is in flight: its end is seen to all the same. Who stands at the gate asks at once: what is in flight may
+ * wait for that very launch, and would never end. */
 static void hear_revoked(const struct line *line) {
     const char *turn = line_get(line, "turn");
     if (turn)
         stop_turn(turn, "yield");
+    for (int gpu = 0; turn && gpu < devices_count(); gpu++) {
+        struct place *place = &state.places[gpu];
+        if (!is_of_turn(gpu, turn))
+            continue;
+        place->is_revoked = true;
+        if (place->waiters)
+            ask_for(gpu);
+    }
 }
 
 static void hear_reserved(const struct line *line) {

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "nvshare_contract.h"
+#include "setting.h"
 #include "turns.h"
 
 #define MOST_DESCRIPTORS 4
@@ -85,8 +86,7 @@ static int connect_below(int folder, const char *name) {
 }
 
 static int connect_to_daemon(void) {
-    const char *set = getenv(NVSHARE_NAMES_ENV_SOCKETS);
-    int folder = open(set && *set ? set : NVSHARE_PATHS_CONTAINER_SOCKETS, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int folder = open(setting_sockets(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
     int fd = connect_below(folder, NVSHARE_PATHS_OWN_FOLDER "/" NVSHARE_PATHS_SOCKET_NAME);
@@ -209,6 +209,8 @@ static void *listen_to_daemon(void *argument) {
         if (self.socket >= 0) {
             flush_unsent();
             read_socket();
+            if (self.socket < 0)
+                retry = until_retry(now_ns()); /* it was lost just now: first at once */
         }
         uint64_t pause = turns_tick(now_ns());
         struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},

@@ -6,7 +6,6 @@
 #include "lookup.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -52,46 +51,50 @@ struct library {
     atomic_bool filled;
 };
 static struct library cuda = {.names = cuda_names}, nvml = {.names = nvml_names};
-static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
 
 static struct library *library_of(const char *symbol) { return symbol[0] == 'n' ? &nvml : &cuda; }
 
 static void *open_library(struct library *library, int flags) {
     void *handle = atomic_load(&library->handle);
+    if (handle)
+        return handle;
     for (int i = 0; !handle && library->names[i]; i++)
         handle = dlopen(library->names[i], RTLD_LAZY | flags);
-    atomic_store(&library->handle, handle); /* kept for good: an application's dlclose must not pull it from under us */
+    if (handle)
+        atomic_store(&library->handle, handle); /* kept for good: an application's dlclose must not pull it from under us */
     return handle;
 }
 
-static void **place_of(const struct entry *entry) { return (void **)((char *)&driver + entry->real); }
+static void **place_at(size_t place) { return (void **)((char *)&driver + place); }
 
+static void *known(const struct entry *entry) { return __atomic_load_n(place_at(entry->real), __ATOMIC_ACQUIRE); }
+
+/* The first to find it says what it is. */
 static void set_place(const struct entry *entry, void *function) {
-    __atomic_store_n(place_of(entry), function, __ATOMIC_RELEASE);
+    void *nothing = NULL;
+    __atomic_compare_exchange_n(place_at(entry->real), &nothing, function, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
+/* Without a lock: the loader has one of its own, under which a library's constructor may come here, too. Threads that fill at
+ * once find the same. */
 static void fill(struct library *library) {
     NOT_CANCELLED;
-    pthread_mutex_lock(&filling);
-    void *handle = atomic_load(&library->filled) ? NULL : open_library(library, 0);
+    void *handle = open_library(library, 0);
     for (unsigned i = 0; handle && i < entry_count; i++) {
         const struct entry *entry = &entries[i];
-        if (library_of(entry->symbol) == library && !*place_of(entry))
+        if (library_of(entry->symbol) == library && !known(entry))
             set_place(entry, libc_dlsym()(handle, entry->symbol));
     }
     if (handle)
         atomic_store(&library->filled, true);
-    pthread_mutex_unlock(&filling);
 }
-
-void lookup_after_fork(void) { pthread_mutex_init(&filling, NULL); }
 
 bool driver_has(size_t place) {
     bool of_nvml = place >= offsetof(struct driver, nvmlDeviceGetMemoryInfo);
     struct library *library = of_nvml ? &nvml : &cuda;
     if (!atomic_load(&library->filled))
         fill(library);
-    return *(void **)((char *)&driver + place) != NULL;
+    return __atomic_load_n(place_at(place), __ATOMIC_ACQUIRE) != NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ dlsym */
@@ -122,7 +125,7 @@ static void *swap_found(const struct entry *entry, void *theirs) {
         return theirs == entry->wrapper ? NULL : theirs;
     if (!atomic_load(&library->filled))
         fill(library);
-    return theirs == entry->wrapper || theirs == *place_of(entry) ? entry->wrapper : theirs;
+    return theirs == entry->wrapper || theirs == known(entry) ? entry->wrapper : theirs;
 }
 
 static bool is_search_order(const void *handle) { return handle == RTLD_NEXT || handle == RTLD_DEFAULT; }
@@ -182,9 +185,8 @@ static void swap_answer(const char *symbol, void **answer, int version, cuuint64
     const struct entry *entry = may_be_ours(symbol) ? find_form(symbol, version, flags) : NULL;
     if (!entry || !answer || !*answer)
         return;
-    if (!*place_of(entry))
-        set_place(entry, *answer);
-    if (version > NEWEST_VERSION && *answer != *place_of(entry)) { /* perhaps of other parameters: not ours to wrap */
+    set_place(entry, *answer);
+    if (version > NEWEST_VERSION && *answer != known(entry)) { /* perhaps of other parameters: not ours to wrap */
         if (!atomic_flag_test_and_set(&told_newer))
             say("%s of CUDA %d.%d is newer than this hook: what is started by it is not scheduled; upgrade nvshare-guard",
                 symbol, version / 1000, version % 1000 / 10);

@@ -277,32 +277,45 @@ void memory_refer(uint64_t handle, int change) {
         memory_return(gone.gpu, gone.kind, gone.bytes);
 }
 
-static bool is_of_graph(const struct allocation *allocation, const void *graph) {
-    return allocation->owner == OF_GRAPH && graph && (const void *)allocation->graph == graph;
+static bool is_of_graph(const struct allocation *allocation, void *graph) {
+    return allocation->owner == OF_GRAPH && graph && (void *)allocation->graph == graph;
 }
 
-static bool is_of_dead_context(const struct allocation *allocation, const void *ignored) {
-    (void)ignored;
-    return allocation->owner == OF_CONTEXT && allocation->context && !context_is_alive(allocation->context);
+static bool is_of_dead_context(const struct allocation *allocation, void *asked) {
+    return allocation->owner == OF_CONTEXT && allocation->context && !context_is_alive_still(asked, allocation->context);
 }
 
-static void remove_all(bool (*is_gone)(const struct allocation *, const void *), const void *which) {
+/* A bit for each GPU whose use must be told. */
+static uint64_t remove_all(bool (*is_gone)(const struct allocation *, void *), void *which) {
     struct allocation gone;
+    uint64_t told = 0;
+    size_t from = 0;
     pthread_mutex_lock(&self.lock);
-    while (books_remove_first(is_gone, which, &gone)) {
+    while (books_remove_next(is_gone, which, &from, &gone)) {
         self.own[(int)gone.gpu].pooled -= gone.is_pooled ? gone.bytes : 0;
         subtract(gone.gpu, gone.kind, gone.bytes);
     }
+    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
+        told |= (uint64_t)must_tell(gpu) << gpu;
     pthread_mutex_unlock(&self.lock);
+    return told;
 }
 
-void memory_end_graph(CUgraph graph) { remove_all(is_of_graph, graph); }
+static void tell(uint64_t gpus) {
+    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
+        if (gpus >> gpu & 1)
+            turns_tell_use(gpu);
+}
+
+void memory_end_graph(CUgraph graph) { tell(remove_all(is_of_graph, graph)); }
 
 void memory_end_contexts(void) {
-    remove_all(is_of_dead_context, NULL);
-    pools_forget();
+    struct asked_contexts asked = {.count = 0};
+    uint64_t told = remove_all(is_of_dead_context, &asked);
+    pools_forget_ended();
     for (int gpu = 0; gpu < devices_count(); gpu++)
-        memory_settle_pools(gpu, 0);
+        told |= (uint64_t)pools_look(gpu) << gpu;
+    tell(told);
 }
 
 /* ------------------------------------------------------------------------------------------------ what pools keep */

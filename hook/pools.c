@@ -50,9 +50,14 @@ static void drop(CUmemoryPool handle) {
     pthread_mutex_unlock(&known.lock);
 }
 
-void pools_forget(void) {
+/* Those of a GPU whose primary context has ended are gone with it. */
+void pools_forget_ended(void) {
+    int kept = 0;
     pthread_mutex_lock(&known.lock);
-    known.count = 0;
+    for (int i = 0; i < known.count; i++)
+        if (known.pools[i].gpu < 0 || primary_is_active(devices_ordinal(known.pools[i].gpu)))
+            known.pools[kept++] = known.pools[i];
+    known.count = kept;
     pthread_mutex_unlock(&known.lock);
 }
 

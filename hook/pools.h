@@ -10,7 +10,7 @@ CUresult pools_claim(int gpu, enum memory_kind kind, uint64_t bytes);
 void pools_settle(int gpu);
 /* The same without telling the daemon; true when it should be told. */
 bool pools_look(int gpu);
-void pools_forget(void); /* contexts have ended: their handles may be void */
+void pools_forget_ended(void); /* contexts have ended: their handles may be void */
 void pools_after_fork(void);
 
 #endif

@@ -41,7 +41,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
     if (!DRIVER_HAS(cuDeviceTotalMem_v2))
         return CUDA_ERROR_NOT_FOUND;
     CUresult result = driver.cuDeviceTotalMem_v2(bytes, dev);
-    if (result == CUDA_SUCCESS && turns_ready_within(2000) && locate_device(dev) >= 0)
+    if (result == CUDA_SUCCESS && turns_ready_soon() && locate_device(dev) >= 0)
         *bytes = least(*bytes, memory_cap());
     return result;
 }
@@ -58,7 +58,7 @@ EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice dev) {
 
 static int gpu_of_nvml(nvmlDevice_t device) {
     char uuid[96];
-    if (!DRIVER_HAS(nvmlDeviceGetUUID) || driver.nvmlDeviceGetUUID(device, uuid, sizeof uuid) || !turns_ready_within(2000))
+    if (!DRIVER_HAS(nvmlDeviceGetUUID) || driver.nvmlDeviceGetUUID(device, uuid, sizeof uuid) || !turns_ready_soon())
         return -1;
     return memory_cap() == UINT64_MAX ? -1 : devices_find(uuid);
 }

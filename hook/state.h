@@ -23,6 +23,7 @@ struct place {
     uint32_t counter;      /* the low 32 bits */
     uint32_t stopped;      /* this process has stopped for the turn of that counter; 0: for none */
     bool is_beside, is_flushed, is_wanted, has_asked;
+    bool is_revoked;       /* while it is stopped for: it ends only for us */
     const char *reason;    /* of the done to come */
     uint64_t keep_ns, idle_since, activity;
     uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */
@@ -42,6 +43,7 @@ struct turns_state {
     bool runs_on_loss;
     char epoch[TURN_TEXT], mode[16];
     uint64_t lost_ns, announce_ns;
+    _Atomic uint64_t answer_by; /* until when questions wait for the first welcome; 0: none was asked yet */
     uint64_t reserved[MOST_GPUS];
     int reserve_answer; /* 0: none yet, 1: granted, -1: refused */
     bool is_reserving;

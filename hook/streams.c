@@ -43,6 +43,23 @@ bool context_is_alive(CUcontext context) {
     return is_alive;
 }
 
+bool context_is_alive_still(struct asked_contexts *asked, CUcontext context) {
+    const unsigned room = sizeof asked->contexts / sizeof *asked->contexts;
+    for (unsigned i = 0; i < room && i < asked->count; i++)
+        if (asked->contexts[i] == context)
+            return asked->are_alive[i];
+    unsigned at = asked->count++ % room;
+    asked->contexts[at] = context;
+    return asked->are_alive[at] = context_is_alive(context);
+}
+
+bool primary_is_active(CUdevice device) {
+    unsigned int flags;
+    int is_active = 0;
+    return DRIVER_HAS(cuDevicePrimaryCtxGetState) &&
+           driver.cuDevicePrimaryCtxGetState(device, &flags, &is_active) == CUDA_SUCCESS && is_active;
+}
+
 int locate_device(CUdevice device) { return devices_place(device); }
 
 int locate_current(void) {

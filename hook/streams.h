@@ -32,6 +32,14 @@ void streams_forget_ended(void); /* those of contexts that are gone */
 bool context_push(CUcontext context);
 void context_pop(bool was_pushed);
 bool context_is_alive(CUcontext context);
+/* The same for many questions at one moment: each context is asked about once, as long as there are not too many. */
+struct asked_contexts {
+    CUcontext contexts[16];
+    bool are_alive[16];
+    unsigned count;
+};
+bool context_is_alive_still(struct asked_contexts *asked, CUcontext context);
+bool primary_is_active(CUdevice device);
 void context_set_gone(CUcontext context); /* from now on this thread takes it for one that has ended; NULL: none */
 
 #endif

@@ -14,28 +14,41 @@
 #define MOST_PAUSE_NS (30 * 1000 * MS)
 #define PASS_EVERY_NS (2 * MS)
 #define PATIENCE_WITH_OTHERS_NS (50 * MS) /* with a process that was stopped, say */
+#define HELD_UP_NS (20 * MS)
+
+/* A thread is in a call of the driver that does not end, a copy to the host, say: it may wait there for what is in flight, and
+ * that for a partner. Nothing of it can be marked meanwhile. */
+static bool is_held_up(const struct place *place, uint64_t now) {
+    uint64_t since = place->last_pass > place->drain_since ? place->last_pass : place->drain_since;
+    return !place->is_flushed && !place->passes && now > since + HELD_UP_NS;
+}
+
+static bool is_stuck(int gpu, uint64_t now) {
+    const struct place *place = &state.places[gpu];
+    return place->is_flushed ? flight_is_stuck(gpu) : is_held_up(place, now);
+}
 
 /* What this process has of the turn: nothing more in flight, something, or something that waits for a partner. */
-static enum drain own_drain(const char *turn) {
+static enum drain own_drain(const char *turn, uint64_t now) {
     enum drain drain = EMPTY;
     for (int gpu = 0; gpu < devices_count(); gpu++) {
         struct place *place = &state.places[gpu];
         if (!is_of_turn(gpu, turn))
             continue;
-        if (!place->is_flushed && slots_clear_soon(gpu)) {
+        if (!place->is_flushed && (is_held_up(place, now) ? slots_clear(gpu) : slots_clear_soon(gpu))) {
             flight_flush(gpu);
             place->is_flushed = true;
         }
         bool is_empty = place->is_flushed && !place->passes && flight_is_empty(gpu);
         if (!is_empty && drain != STUCK)
-            drain = place->is_flushed && flight_is_stuck(gpu) ? STUCK : FLYING;
+            drain = is_stuck(gpu, now) ? STUCK : FLYING;
     }
     return drain;
 }
 
-static bool another_is_stuck(const char *turn, int gpu) {
+static bool another_is_stuck(const char *turn, int gpu, uint64_t now) {
     for (int other = 0; other < devices_count(); other++)
-        if (other != gpu && is_of_turn(other, turn) && state.places[other].is_flushed && flight_is_stuck(other))
+        if (other != gpu && is_of_turn(other, turn) && is_stuck(other, now))
             return true;
     return false;
 }
@@ -45,8 +58,8 @@ static void let_partners_through(const char *turn, bool is_any_stuck, uint64_t n
     for (int gpu = 0; gpu < devices_count(); gpu++) {
         struct place *place = &state.places[gpu];
         bool is_asked = is_of_turn(gpu, turn) && place->waiters && !place->passes && now >= place->last_pass + PASS_EVERY_NS;
-        bool is_moving = is_asked && (!place->is_flushed || (!flight_is_empty(gpu) && !flight_is_stuck(gpu)));
-        if (!is_asked || is_moving || !(is_any_stuck || another_is_stuck(turn, gpu)))
+        bool is_moving = is_asked && !(place->is_flushed && flight_is_empty(gpu)) && !is_stuck(gpu, now);
+        if (!is_asked || is_moving || !(is_any_stuck || another_is_stuck(turn, gpu, now)))
             continue;
         place->passes = 1;
         place->last_pass = now;
@@ -58,7 +71,7 @@ static void let_partners_through(const char *turn, bool is_any_stuck, uint64_t n
 /* Nothing of the turn is in flight here, nor in the container's other processes. */
 static bool turn_has_drained(int gpu, uint64_t now) {
     struct place *place = &state.places[gpu];
-    enum drain drain = own_drain(place->turn);
+    enum drain drain = own_drain(place->turn, now);
     together_show(gpu, place->counter, drain);
     struct others others = together_look(gpu, place->counter);
     let_partners_through(place->turn, others.is_any_stuck, now);

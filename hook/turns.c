@@ -97,7 +97,7 @@ void send_line(const char *format, const char *first, const char *second) {
 
 void ask_for(int gpu) {
     struct place *place = &state.places[gpu];
-    if (place->has_asked || place->phase == STOPPING || !state.is_current)
+    if (place->has_asked || (place->phase == STOPPING && !place->is_revoked) || !state.is_current)
         return;
     place->has_asked = true;
     send_line("want gpus=%s\n", devices_uuid(gpu), "");
@@ -135,11 +135,13 @@ void stop_turn(const char *turn, const char *reason) {
             continue;
         close_gate(gpu);
         place->phase = STOPPING;
+        place->is_revoked = false;
         place->stopped = place->counter;
         place->is_flushed = false;
         place->passes = 0;
         place->reason = reason;
         place->drain_since = now_ns();
+        together_show(gpu, place->counter, FLYING); /* until looked at: the others wait for that */
     }
 }
 
@@ -200,7 +202,7 @@ void turns_after_fork(void) {
     pthread_mutex_init(&state.lock, NULL);
     pthread_cond_init(&state.changed, NULL);
     state.is_welcomed = state.is_current = state.is_unscheduled = state.is_reserving = false;
-    state.lost_ns = 0;
+    state.lost_ns = state.answer_by = 0;
     memset(state.places, 0, sizeof state.places);
     memset(&state.totals, 0, sizeof state.totals);
     memset(state.reserved, 0, sizeof state.reserved);

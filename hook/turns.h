@@ -10,7 +10,7 @@
 
 /* For the application's threads. */
 bool turns_ready(void);               /* waits for the first welcome; false: the driver is not usable, and will say so */
-bool turns_ready_within(unsigned milliseconds);
+bool turns_ready_soon(void);          /* for questions: waits 2 s at most, once a process; then false until there is a welcome */
 void turns_tell_use(int gpu);         /* what is allocated there has changed by a step */
 struct slot;
 /* Waits until the gate is open.  False: it is shut, but this one launch is let through for a partner's sake; the slot is

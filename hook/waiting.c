@@ -1,61 +1,70 @@
 /* What the application's threads wait for: the first welcome, their turn, room to grow. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cancel.h"
 #include "devices.h"
 #include "listener.h"
 #include "log.h"
+#include "setting.h"
 #include "slots.h"
 #include "state.h"
 
+#define PATIENCE_OF_QUESTIONS_NS (2000 * MS)
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
-/* Where the driver refuses even to say which context is current (not initialised, or in a forked child), no hello can be
- * said: the call goes on, to be refused. */
-bool turns_ready(void) {
-    CUcontext ignored;
-    if (LIKELY(state.is_welcomed) || state.is_unscheduled)
-        return true;
-    bool is_usable = DRIVER_HAS(cuCtxGetCurrent) && driver.cuCtxGetCurrent(&ignored) == CUDA_SUCCESS;
-    return is_usable && turns_ready_within(UINT_MAX);
-}
+static bool is_ready(void) { return state.is_welcomed || state.is_unscheduled; }
 
 static void prepare(void) {
     log_check_level();
+    devices_look_up();
     turns_lock();
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         if (!word_of(gpu))
             atomic_store(&gpus[gpu].word, &closed_word), close_gate(gpu);
-    const char *loss = getenv(NVSHARE_NAMES_ENV_ON_LOSS);
-    state.runs_on_loss = loss && !strcmp(loss, "run");
+    const char *loss = setting_on_loss();
+    if (!state.is_welcomed)
+        state.runs_on_loss = loss && !strcmp(loss, "run");
     turns_unlock();
     while (!listener_start())
         usleep(NVSHARE_WIRE_RETRY_MS * 1000);
 }
 
-bool turns_ready_within(unsigned milliseconds) {
-    if (LIKELY(state.is_welcomed) || state.is_unscheduled)
-        return true;
+static bool wait_for_welcome(void) {
     NOT_CANCELLED;
     prepare();
     turns_lock();
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += milliseconds / 1000;
-    int failure = 0;
-    while (!state.is_welcomed && !state.is_unscheduled && failure != ETIMEDOUT)
-        failure = pthread_cond_timedwait(&state.changed, &state.lock, &limit);
+    while (!is_ready())
+        pthread_cond_wait(&state.changed, &state.lock);
     turns_unlock();
-    return state.is_welcomed || state.is_unscheduled;
+    return true;
+}
+
+/* Where the driver refuses even to say which context is current (not initialised, or in a forked child), no hello can be
+ * said: the call goes on, to be refused. */
+bool turns_ready(void) {
+    CUcontext ignored;
+    if (LIKELY(is_ready()))
+        return true;
+    bool is_usable = DRIVER_HAS(cuCtxGetCurrent) && driver.cuCtxGetCurrent(&ignored) == CUDA_SUCCESS;
+    return is_usable && wait_for_welcome();
+}
+
+bool turns_ready_soon(void) {
+    if (LIKELY(is_ready()))
+        return true;
+    NOT_CANCELLED;
+    prepare();
+    uint64_t never = 0;
+    atomic_compare_exchange_strong(&state.answer_by, &never, now_ns() + PATIENCE_OF_QUESTIONS_NS);
+    while (!is_ready() && now_ns() < state.answer_by)
+        usleep(1000);
+    return is_ready();
 }
 
 static void sleep_on(const _Atomic uint32_t *word, uint32_t seen) {

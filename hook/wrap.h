@@ -32,6 +32,8 @@
     CUresult result = driver.function arguments;                                                                        \
     if (result != CUDA_SUCCESS)                                                                                         \
         capture_end(stream);                                                                                            \
+    else if (!strstr(#function, "ToGraph"))                                                                             \
+        capture_began(stream);                                                                                          \
     return result
 
 #define FINISH_CAPTURE(function, stream, arguments)                                                                     \
@@ -39,8 +41,10 @@
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     bool was_capturing = capture_covers(stream);                                                                        \
     CUresult result = driver.function arguments;                                                                        \
-    if (was_capturing && !capture_covers(stream)) /* that call may fail and leave it open */                            \
-        capture_end(stream);                                                                                            \
+    bool is_over = was_capturing && !capture_covers(stream); /* that call may fail and leave it open */                 \
+    CUgraph graph = is_over ? capture_end(stream) : NULL;                                                               \
+    if (graph && result != CUDA_SUCCESS)                                                                                \
+        memory_end_graph(graph);                                                                                        \
     return result
 
 #define END_STREAM(function, stream)                                                                                    \
@@ -48,8 +52,9 @@
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     flight_end_stream(stream);                                                                                          \
     CUresult result = driver.function(stream);                                                                          \
-    if (result == CUDA_SUCCESS)                                                                                         \
-        capture_end(stream);                                                                                            \
+    CUgraph graph = result == CUDA_SUCCESS ? capture_end(stream) : NULL;                                                \
+    if (UNLIKELY(graph != NULL))                                                                                        \
+        memory_end_graph(graph);                                                                                        \
     return result
 
 #define END_CONTEXT(function, arguments)                                                                                \

@@ -64,20 +64,23 @@ def host_folders(*folders: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def device_plugin(*, devices: str) -> dict[str, Any]:
-    """The plugin on every node, with the software's NVML in place of NVIDIA's."""
+    """The plugin on every node, with the software's NVML in place of NVIDIA's, and beside it who gives out turns."""
     pod_resources = paths.POD_RESOURCES_SOCKET.rpartition("/")[0]
-    folders = host_folders(paths.NODE_ROOT, paths.CDI_SPECS, paths.KUBELET_PLUGINS, pod_resources, FOLDER)
-    container = {
-        "name": "plugin",
+    ours = (paths.NODE_ROOT, paths.NODE_ADMIN_FOLDER, FOLDER)
+    folders = host_folders(*ours, paths.CDI_SPECS, paths.KUBELET_PLUGINS, pod_resources)
+    common = {
         "image": Target.SIMGPU.value,
         "imagePullPolicy": "Never",
-        "command": ["nvshare-device-plugin", "serve", "--inject", "cdi"],
         "env": [*environment(SIMGPU_FILE=FILE, SIMGPU_DEVICES=devices), _OTHER_UUIDS_ON_EVERY_NODE],
         "securityContext": {"runAsUser": 0, "runAsGroup": 0},
         "volumeMounts": folders["volumeMounts"],
     }
+    containers = [
+        {"name": "plugin", "command": ["nvshare-device-plugin", "serve", "--inject", "cdi"], **common},
+        {"name": "scheduler", "command": ["nvshare-schedulerd"], **common},
+    ]
     labels = {"app": "device-plugin"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": folders["volumes"]}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, "volumes": folders["volumes"]}}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -94,8 +97,7 @@ def computing_pod(name: str, *, node: str | None = None, gpus: int = 1) -> dict[
         "image": Target.SIMGPU.value,
         "imagePullPolicy": "Never",
         "command": ["python", "-c", f"{REPORT}\nimport signal; signal.pause()"],
-        # nobody gives out turns here: go on without, and say so once
-        "env": environment(SIMGPU_FILE=FILE, NVSHARE_ON_LOSS="run"),
+        "env": environment(SIMGPU_FILE=FILE),
         "resources": {"limits": {names.RESOURCE: str(gpus)}},
         "volumeMounts": folders["volumeMounts"],
     }

@@ -92,6 +92,32 @@ def test_a_wish_to_grow_is_waited_for_outside_the_gate(machine: Machine, peer: P
         assert answers(program, 2) == [0, 0]
 
 
+def test_a_new_daemon_is_told_what_is_allocated(machine: Machine, peer: Peer) -> None:
+    """Else it takes the process for empty, and admits neighbours beyond the card."""
+    with asking(machine, "plain=100") as program:
+        first = peer.accept()
+        peer.welcome(first, allocation="plain")
+        allow(first)
+        assert answers(program, 1) == [0]
+        first.close()
+        again = peer.accept()
+        peer.welcome(again, allocation="plain", epoch="0000000b")
+
+        told = again.hear("using", within=2)
+        assert (told.words["pageable"], told.words["unpageable"]) == ("0", str(100 * MIB))
+        again.close()
+
+
+def test_the_end_of_a_context_is_told(machine: Machine, peer: Peer) -> None:
+    with asking(machine, "plain=100", "reset") as program:
+        connection = peer.accept()
+        peer.welcome(connection, allocation="plain")
+        allow(connection)
+        assert connection.hear("using").words["unpageable"] == str(100 * MIB)
+        assert connection.hear("using", within=2).words["unpageable"] == "0"
+        assert answers(program, 2) == [0, 0]
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Machine:
     return Machine(tmp_path, devices="2xT4-16GB")
@@ -127,6 +153,9 @@ POOLED = [
     pytest.param(["keep", "stream=900", "free-in-stream", "trim"], [0] * 4, 0, id="until it is trimmed"),
     pytest.param(["keep", "stream=900", "free-in-stream", "plain=900"], [0] * 4, 900, id="gives way to others"),
     pytest.param(["keep", "stream=900", "free-in-stream", "stream=1100"], [0, 0, 0, 2], 900, id="beyond the cap"),
+    pytest.param(["keep", "stream=900", "free-in-stream", "visit"], [0] * 4, 900, id="though a holder goes"),
+    pytest.param(["keep", "stream=900", "free-in-stream", "reset"], [0] * 4, 0, id="until its context ends"),
+    pytest.param(["spoilt=600", "plain=600"], [0, 0], 600, id="not what a capture took that gave no graph"),
     pytest.param(["captured=600", "plain=600"], [0, 2], 600, id="what a graph takes when it is launched"),
 ]
 

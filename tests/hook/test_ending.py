@@ -1,5 +1,7 @@
 """What belonged to a context that has ended is forgotten, though the context be current still."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.hook.peer import Peer
@@ -16,3 +18,12 @@ def test_memory_of_a_primary_context_is_counted_no_longer_when_it_has_ended(
 
     assert ended.well() == "ended\n"
     assert peer.ledger.total() == 0
+
+
+def test_the_end_of_a_context_with_many_allocations_takes_no_longer_the_more_there_are(tmp_path: Path) -> None:
+    """Each of them; those of another context lie between."""
+    machine = Machine(tmp_path, devices="2xT4-16GB")
+    with serving(Peer(machine.sockets, machine.uuids())):
+        ended = machine.run(compiled("many"), "20000")
+
+    assert float(ended.well()) < 1

@@ -234,3 +234,41 @@ def test_many_forks_leave_nothing_open(machine: Machine) -> None:
     assert out.startswith("0\n")
     assert "socket:" not in out
     assert "memfd:" not in out
+
+
+def test_a_lost_connection_is_made_again_at_once_and_the_turn_goes_on(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("pulse"), "5", "100000", "step_1us")
+    first = peer.accept()
+    peer.welcome(first)
+    first.hear("want")
+    turn = peer.grant(first)
+    assert program.stdout
+    program.stdout.readline()
+    lost = time.monotonic()
+    first.close()
+    again = peer.accept()
+    took = time.monotonic() - lost
+    hello = again.hear("hello")
+    program.kill()
+    program.communicate()
+
+    assert took < 0.5
+    assert hello.words["holding"].startswith(f"{turn}@")
+
+
+def test_what_began_without_a_daemon_has_its_turns_from_one_that_comes(machine: Machine) -> None:
+    program = machine.start(compiled("pulse"), "5", "100000", "step_1us", NVSHARE_ON_LOSS="run")
+    assert program.stdout
+    program.stdout.readline()
+    late = Peer(machine.sockets, machine.uuids())
+    try:
+        connection = late.accept()
+        late.welcome(connection, on_loss="run")
+        connection.hear("want", within=3)
+        late.grant(connection)
+    finally:
+        program.kill()
+        _, said = program.communicate()
+        late.stop()
+
+    assert said.count("nvshare: ") == 1, said

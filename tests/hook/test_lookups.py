@@ -125,3 +125,32 @@ def test_a_library_that_looks_behind_itself_is_its_own_caller(machine: Machine) 
     ended = machine.run("python3", "-c", "import os; print(os.getpid())", LD_PRELOAD=f"{machine.hook} {library}")
 
     assert ended.well().strip() == "42"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["looks-up", "forks"])
+def test_a_library_s_constructor_may_look_up_or_fork_while_another_thread_begins(machine: Machine, how: str) -> None:
+    """The constructor runs under the loader's lock: nothing of ours may hold a lock while it asks the loader."""
+    library = machine.folder / "libslow.so"
+    source = """
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <unistd.h>
+    __attribute__((constructor)) static void constructed(void) {
+        sleep(1);
+        if (FORKS && !fork())
+            _exit(0);
+        if (!FORKS)
+            dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2");
+    }
+    """
+    flags = ["-shared", "-fPIC", f"-DFORKS={int(how == 'forks')}"]
+    subprocess.run(["gcc", *flags, "-x", "c", "-o", library, "-", "-ldl"], input=source, text=True, check=True)
+    program = machine.start(compiled("loading"), library)
+    try:
+        out, said = program.communicate(timeout=10)
+    finally:
+        program.kill()
+        program.communicate()
+
+    assert (program.returncode, out) == (0, "0\n"), said

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -158,6 +159,34 @@ def test_nvml_shows_the_cap(machine: Machine, peer: Peer) -> None:
         ended = machine.run(sys.executable, "-c", code)
 
     assert [int(word) for word in ended.well().split()] == [512 * MIB, 512 * MIB, 0, 512 * MIB, 512 * MIB]
+
+
+@pytest.mark.slow
+def test_without_a_daemon_the_first_question_waits_and_the_cap_is_shown_when_there_is_one(machine: Machine) -> None:
+    code = (
+        "import time, pynvml as n; n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex(0)\n"
+        "def ask():\n"
+        "    began = time.monotonic(); total = n.nvmlDeviceGetMemoryInfo(h).total\n"
+        "    print(time.monotonic() - began, total, flush=True)\n"
+        "for _ in range(5): ask()\n"
+        "input(); ask()"
+    )
+    program = machine.start(sys.executable, "-c", code)
+    try:
+        assert program.stdout
+        took = [float(program.stdout.readline().split()[0]) for _ in range(5)]
+        peer = Peer(machine.sockets, machine.uuids())
+        peer.welcome(peer.accept(), memory=512 * MIB)
+        time.sleep(0.2)  # until it has been heard
+        out, _ = program.communicate("\n")
+        peer.stop()
+    finally:
+        program.kill()
+        program.communicate()
+
+    assert took[0] > 1.5
+    assert max(took[1:]) < 0.5
+    assert int(out.split()[1]) == 512 * MIB
 
 
 @pytest.mark.slow

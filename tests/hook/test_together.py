@@ -3,12 +3,15 @@
 import statistics
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.hook import measure
 from tests.hook.peer import Connection, Peer
-from tests.hook.support import compiled
+from tests.hook.support import Machine, compiled
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +54,53 @@ def test_turns_on_two_gpus_that_end_at_once_do_not_hold_each_other_up() -> None:
             program.communicate()
 
     assert statistics.median(taken) < 0.02
+
+
+@pytest.mark.parametrize("how", ["wait", "copy"])
+def test_half_a_collective_that_was_launched_is_met_though_a_yield_came_between(how: str) -> None:
+    """With a copy behind it a thread stands in the driver: nothing that it launched can be marked, or seen to end."""
+    commands = [(compiled("meeting"), str(gpu), how) for gpu in range(2)]
+    with measure.scripted("2xT4-16GB") as (machine, peer), _started(machine, commands) as ranks:
+        connections = [peer.accept() for _ in ranks]
+        for gpu in range(2):
+            peer.gate.set(gpu, 1)
+        for connection in connections:
+            peer.welcome(connection, mode="gang")
+            connection.say("grant", turn="0000000a.1", gpus=",".join(peer.gpus), beside=0, waiting=0)
+            asked = connection.hear("reserve")
+            connection.say("reserved", gpu=asked.words["gpu"], bytes=asked.words["bytes"])
+        assert [_said(rank) for rank in ranks] == ["ready", "ready"]
+        for rank in ranks:
+            _tell(rank, "meet")
+        assert [_said(rank) for rank in ranks] == ["ran", "ran"]
+
+        _tell(ranks[0], "meet")
+        time.sleep(0.1)  # until it waits in the driver
+        for connection in connections:
+            connection.say("yield", turn="0000000a.1", grace_ms=5000)
+        time.sleep(0.03)  # until both have shut their gates
+        _tell(ranks[1], "meet")
+        for connection in connections:
+            connection.hear("done", within=3, turn="0000000a.1")
+        for gpu in range(2):
+            peer.gate.set(gpu, 2)  # the copy of the one that came late waited for it
+        assert [_said(rank) for rank in ranks] == ["ran", "ran"]
+
+
+@contextmanager
+def _started(machine: Machine, commands: Sequence[tuple[Path | str, ...]]) -> Iterator[list["subprocess.Popen[str]"]]:
+    programs = [machine.start(*command) for command in commands]
+    try:
+        yield programs
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+
+
+def _said(program: "subprocess.Popen[str]") -> str:
+    assert program.stdout
+    return program.stdout.readline().strip()
 
 
 def _tell(program: "subprocess.Popen[str]", line: str) -> None:

@@ -82,6 +82,30 @@ static CUresult trim(size_t ignored) {
     return cuMemPoolTrimTo(pools[0], 0);
 }
 
+/* Another holder of the primary context comes and goes. */
+static CUresult visit(size_t ignored) {
+    CUcontext context;
+    (void)ignored;
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    return cuDevicePrimaryCtxRelease_v2(0);
+}
+
+static CUresult reset(size_t ignored) {
+    (void)ignored;
+    return cuDevicePrimaryCtxReset_v2(0);
+}
+
+/* A capture that takes memory, is made invalid, and gives no graph. */
+static CUresult spoilt(size_t bytes) {
+    CUdeviceptr pointer;
+    CUgraph graph = NULL;
+    CHECK(cuStreamBeginCapture_v2(streams[0], 0));
+    CHECK(cuMemAllocAsync(&pointer, bytes, streams[0]));
+    EXPECT(cuStreamSynchronize(streams[0]));
+    EXPECT(cuStreamEndCapture(streams[0], &graph) && !graph);
+    return CUDA_SUCCESS;
+}
+
 static const struct {
     const char *name;
     CUresult (*ask)(size_t bytes);
@@ -96,7 +120,10 @@ static const struct {
                    {"free", free_last, 0},
                    {"free-in-stream", free_in_stream, 0},
                    {"keep", keep, 0},
-                   {"trim", trim, 0}};
+                   {"trim", trim, 0},
+                   {"visit", visit, 0},
+                   {"reset", reset, 0},
+                   {"spoilt", spoilt, 0}};
 
 static void ask(const char *word) {
     size_t length = strcspn(word, "=");

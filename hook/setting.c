@@ -1,0 +1,25 @@
+/* What the environment may steer, and where it is believed.
+ *
+ * The rule: only stand-alone.  Where the allocation's own folder is mounted, whoever runs in the container could else point the
+ * hook at a folder without a scheduler and go on without turns. */
+#include "setting.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "nvshare_contract.h"
+
+static bool is_allocated(void) { return !access(NVSHARE_PATHS_CONTAINER_SOCKETS "/" NVSHARE_PATHS_OWN_FOLDER, F_OK); }
+
+static const char *believed(const char *name) {
+    const char *set = getenv(name);
+    return set && *set && !is_allocated() ? set : NULL;
+}
+
+const char *setting_sockets(void) {
+    const char *set = believed(NVSHARE_NAMES_ENV_SOCKETS);
+    return set ? set : NVSHARE_PATHS_CONTAINER_SOCKETS;
+}
+
+const char *setting_on_loss(void) { return believed(NVSHARE_NAMES_ENV_ON_LOSS); }
