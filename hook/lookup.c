@@ -25,8 +25,8 @@
 
 #define NEWEST_VERSION 13040 /* of the headers that the table was held against */
 
-static dlsym_function *real_dlsym;
-static dlvsym_function *real_dlvsym;
+static _Atomic(dlsym_function *) real_dlsym; /* threads may find them at once */
+static _Atomic(dlvsym_function *) real_dlvsym;
 static atomic_flag told_newer = ATOMIC_FLAG_INIT;
 
 static void find_libc(void) {
