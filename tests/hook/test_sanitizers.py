@@ -1,10 +1,12 @@
 """The hook built with the address and the thread sanitizer, through everything that has many threads in it."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.hook.peer import Peer
 from tests.hook.support import HOOK, Machine, compiled, hook_built
 
 pytestmark = pytest.mark.slow
@@ -40,3 +42,29 @@ def test_nothing_is_found(sanitized: Machine, program: tuple[str, ...]) -> None:
     assert "Sanitizer" not in ended.said
     _, said = neighbour.communicate(timeout=30)
     assert neighbour.returncode == 0, said[-3000:]
+
+
+def test_a_hello_that_would_not_fit_is_not_said_before_the_turns_are_given_up(sanitized: Machine) -> None:
+    """More turns held than a line can name: nothing is written behind it."""
+    others = [f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(62)]
+    peer = Peer(sanitized.sockets, [*sanitized.uuids(), *others])
+    program = sanitized.start(compiled("pulse"), "5", "100000", "step_1us")
+    try:
+        connection = peer.accept()
+        peer.welcome(connection, announce_ms=300)
+        connection.hear("want")
+        connection.say("grant", gpus=",".join(peer.gpus), turn="0000000a.1111111111111111111111")
+        time.sleep(0.1)  # until it has been heard
+        peer.gate.set(0, 1)
+        assert program.stdout
+        program.stdout.readline()
+        peer.close_gate()
+        connection.close()
+        again = peer.accept()
+
+        assert "holding" not in again.hear("hello").words
+        assert program.poll() is None
+    finally:
+        program.kill()
+        program.communicate()
+        peer.stop()
