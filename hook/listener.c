@@ -90,7 +90,7 @@ static int connect_to_daemon(void) {
     if (folder < 0)
         return -1;
     int fd = connect_below(folder, NVSHARE_PATHS_OWN_FOLDER "/" NVSHARE_PATHS_SOCKET_NAME);
-    if (fd < 0)
+    if (fd < 0 && setting_is_shared_socket_believed(folder))
         fd = connect_below(folder, NVSHARE_PATHS_SOCKET_NAME);
     close(folder);
     return fd;

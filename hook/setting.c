@@ -4,13 +4,14 @@
  * hook at a folder without a scheduler and go on without turns. */
 #include "setting.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "nvshare_contract.h"
 
-static bool is_allocated(void) { return !access(NVSHARE_PATHS_CONTAINER_SOCKETS "/" NVSHARE_PATHS_OWN_FOLDER, F_OK); }
+static bool is_allocated(void) {
+    return !access(NVSHARE_PATHS_CONTAINER_SOCKETS "/" NVSHARE_PATHS_OWN_FOLDER, F_OK);
+}
 
 static const char *believed(const char *name) {
     const char *set = getenv(name);
@@ -23,3 +24,6 @@ const char *setting_sockets(void) {
 }
 
 const char *setting_on_loss(void) { return believed(NVSHARE_NAMES_ENV_ON_LOSS); }
+
+/* Else a program could wait there for the scheduler to be restarted, and be it. */
+bool setting_is_shared_socket_believed(int folder) { return !is_allocated() || faccessat(folder, ".", W_OK, 0); }

@@ -139,6 +139,9 @@ class Peer:
     def accept(self) -> Connection:
         return Connection(self._listener.accept()[0])
 
+    def is_asked(self, *, within: float) -> bool:
+        return bool(select.select([self._listener], [], [], within)[0])
+
     def welcome(self, connection: Connection, **words: object) -> Line:
         """Hears the hello and answers it."""
         hello = connection.hear("hello")

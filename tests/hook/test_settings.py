@@ -46,6 +46,23 @@ def test_in_a_container_neither_an_empty_folder_nor_its_word_makes_it_go_on_with
     assert "no scheduler" not in said
 
 
+@pytest.mark.slow
+def test_in_a_container_no_socket_is_asked_that_a_program_could_have_put_beside_its_own_folder(
+    machine: Machine,
+) -> None:
+    """Whoever may write there could wait for the scheduler to be restarted, and be it."""
+    before = _as_in_a_container(machine)
+    impostor = Peer(machine.folder / "run" / "nvshare", machine.uuids())
+    program = machine.start(*before, compiled("pulse"), "1", "3", "step_1us")
+    try:
+        assert not impostor.is_asked(within=1.5)
+        genuine = Peer(machine.folder, machine.uuids())
+        genuine.accept().hear("hello")
+    finally:
+        program.kill()
+        program.communicate()
+
+
 def test_stand_alone_the_folder_may_be_anywhere(machine: Machine, peer: Peer) -> None:
     program = machine.start(compiled("pulse"), "1", "3", "step_1us", NVSHARE_ON_LOSS="run")
     connection = peer.accept()
