@@ -216,7 +216,8 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_bad_input_is_one_sentence_and_an_exit_code(arguments: list[str], sentence: str, short_path: Path) -> None:
-    elsewhere = [f"--node-root={short_path}", f"--kubelet-folder={short_path}", "--metrics-port=0", "--inject=cdi"]
+    folders = [f"{flag}={short_path}" for flag in ("--node-root", "--kubelet-folder", "--cdi-folder")]
+    elsewhere = [*folders, "--metrics-port=0", "--inject=cdi"]
     ended = run(*arguments, *(elsewhere if arguments[0] == "serve" else []), **environment(short_path))
 
     assert ended.returncode == 1
