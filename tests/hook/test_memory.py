@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -22,17 +22,18 @@ def serving(peer: Peer, **welcome: object) -> Iterator[list[Connection]]:
     connections: list[Connection] = []
     is_over = threading.Event()
 
+    def hear(connection: Connection) -> None:
+        line = connection.next(within=0.2)
+        if line is not None and line.verb == "want":
+            for uuid in line.words["gpus"].split(","):
+                peer.grant(connection, peer.gpus.index(uuid))
+        elif line is not None and line.verb == "reserve":
+            connection.say("reserved", gpu=line.words["gpu"], bytes=line.words["bytes"])
+
     def answer(connection: Connection) -> None:
-        while not is_over.is_set():
-            try:
-                line = connection.next(within=0.2)
-            except (Unheard, OSError):
-                return
-            if line is not None and line.verb == "want":
-                for uuid in line.words["gpus"].split(","):
-                    peer.grant(connection, peer.gpus.index(uuid))
-            elif line is not None and line.verb == "reserve":
-                connection.say("reserved", gpu=line.words["gpu"], bytes=line.words["bytes"])
+        with suppress(Unheard, OSError):  # the process has ended, in the middle of a wish perhaps
+            while not is_over.is_set():
+                hear(connection)
 
     def accept() -> None:
         while not is_over.is_set():

@@ -16,4 +16,7 @@ def test_nothing_is_executed_outside_a_turn() -> None:
 
 @pytest.mark.slow
 def test_the_drill_sees_a_weakened_gate() -> None:
-    assert rounds(600, hook=hook_built("weakened", EXTRA="-DNVSHARE_WEAKENED_GATE")).outside > 0
+    weakened = hook_built("weakened", EXTRA="-DNVSHARE_WEAKENED_GATE")
+
+    # on a busy machine 600 yields see a twelfth of the kernels, and may miss it
+    assert any(rounds(600, hook=weakened).outside for _ in range(20))

@@ -13,7 +13,8 @@ from tests.cluster.processes import wait_until
 from tests.install.house import pod
 from tests.install.manifests import ROOT
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+# the first run on a machine builds that API server, beside other tests, at a low priority
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]
 OLDEST = "1.30.14"
 MODULE = pins.Module(
     folder="kubernetes-minimum",
