@@ -45,7 +45,7 @@ def wait_for_line(process: "subprocess.Popen[bytes]", log: Path, pattern: str) -
         if found:
             return found
         if process.poll() is not None:
-            raise DemoError(_ended(process, log), "what it says above is the reason; `make setup` mends a broken build")
+            raise _ended(process, log)
         time.sleep(0.02)
     raise DemoError(f"{_name(process)} is not ready after {READY_SECONDS:.0f} s", f"look into {log}")
 
@@ -55,15 +55,22 @@ def wait_for_socket(process: "subprocess.Popen[bytes]", log: Path, socket: Path)
     deadline = time.monotonic() + READY_SECONDS
     while not socket.exists():
         if process.poll() is not None:
-            raise DemoError(_ended(process, log), "what it says above is the reason; `make setup` mends a broken build")
+            raise _ended(process, log)
         if time.monotonic() > deadline:
             raise DemoError(f"{_name(process)} does not listen after {READY_SECONDS:.0f} s", f"look into {log}")
         time.sleep(0.02)
 
 
-def _ended(process: "subprocess.Popen[bytes]", log: Path) -> str:
+def _ended(process: "subprocess.Popen[bytes]", log: Path) -> DemoError:
+    """Our programs say in one line what it is and what helps; whatever else it may be is told whole."""
     said = log.read_text(errors="replace").strip() or "nothing"
-    return f"{_name(process)} ended at once (exit code {process.returncode}); it said:\n{said}"
+    own = re.search(r"^(nvshare-[a-z-]+: .+?\.) (.+)$", said, re.MULTILINE)
+    if own:
+        return DemoError(own[1], own[2])
+    return DemoError(
+        f"{_name(process)} ended at once (exit code {process.returncode}); it said:\n{said}",
+        "what it says above is the reason; `make setup` mends a broken build",
+    )
 
 
 def _name(process: "subprocess.Popen[bytes]") -> str:

@@ -80,8 +80,10 @@ def test_a_port_in_use_is_said_with_its_remedy_and_nothing_stays(short_path: Pat
         told = run("--port", str(taken.getsockname()[1]), environ={"TMPDIR": str(short_path)})
 
     assert told.returncode == 1
-    assert "in use" in told.stderr
-    assert "--port" in told.stderr
+    cause, remedy = told.stderr.splitlines()
+    assert "in use" in cause
+    assert remedy.startswith("  fix: ")
+    assert "--port" in remedy
     assert left_running(short_path) == []
 
 
