@@ -50,10 +50,13 @@ def spread_evenly(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def spread_without_preference(plugin: NodePlugin, pods: Pods) -> str:
-    """20 pods, since 40 fill the node however they are placed."""
-    found = scenarios.spread(plugin, pods, 20)
-    assert found != [5, 5, 5, 5], "the kubelet's own choice is as even: the spread proves nothing"
-    return f"{found} of 20 pods"
+    """20 pods, since 40 fill the node however they are placed.  The kubelet draws; one draw in 34 is even."""
+    for _ in range(4):
+        found = scenarios.spread(plugin, pods, 20)
+        if found != [5, 5, 5, 5]:
+            return f"{found} of 20 pods"
+        pods.clear()
+    raise AssertionError("the kubelet's own choice is as even: the spread proves nothing")
 
 
 def spread_half(plugin: NodePlugin, pods: Pods) -> str:

@@ -231,7 +231,10 @@ class Pods:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A pod that the API has forgotten may hold its slots a little longer."""
+        self.clear()
+
+    def clear(self) -> None:
+        """None is left, and no slot taken: a pod that the API has forgotten may hold its slots a little longer."""
         self.delete_all()
         wait_until(lambda: not self._hold_slots(), what="the kubelet has taken their slots back", seconds=60)
 
