@@ -87,6 +87,14 @@ class House:
             lambda: self.slots() == GPUS * names.SLOTS_PER_GPU, what="the node offers its slots", seconds=seconds
         )
 
+    def wait_until_alone(self, seconds: float = 90) -> None:
+        """No component of before is on its way out: for some ten seconds a webhook still answers for what it was."""
+        wait_until(lambda: not self._going(), what="the former components are gone", seconds=seconds)
+
+    def _going(self) -> list[Object]:
+        pods: list[Object] = self.json("-n", SYSTEM, "get", "pods")["items"]
+        return [item for item in pods if "deletionTimestamp" in item["metadata"]]
+
     def slots(self) -> int:
         allocatable = self.json("get", "node", self.node.name)["status"]["allocatable"]
         return int(allocatable.get(names.RESOURCE, 0))

@@ -80,13 +80,7 @@ def _wait_until_registered(house: House) -> None:
     logs = ("-n", SYSTEM, "logs", "ds/nvshare-device-plugin")
     wait_until(lambda: "registered on" in house.kubectl(*logs), what="the new plugin is registered", seconds=30)
     house.wait_ready()
-    # a webhook of the former form, on its way out, would undo what one of the new form completes
-    wait_until(lambda: not _going(house), what="the former form's pods are gone", seconds=90)
-
-
-def _going(house: House) -> list[Object]:
-    pods: list[Object] = house.json("-n", SYSTEM, "get", "pods")["items"]
-    return [item for item in pods if "deletionTimestamp" in item["metadata"]]
+    house.wait_until_alone()  # a webhook of the former form would undo what one of the new form completes
 
 
 def careful(name: str, wish: Wish) -> Object:
