@@ -73,7 +73,10 @@ class Load:
 
     def _create(self, fresh: bool) -> None:
         try:
-            status, said = self._post(fresh)
+            try:
+                status, said = self._post(fresh)
+            except urllib3.exceptions.SSLError:  # between this client and the API server: no pod was sent yet
+                status, said = self._post(fresh)
         except urllib3.exceptions.HTTPError as error:
             status, said = 0, repr(error)
         with self._lock:
