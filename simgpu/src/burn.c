@@ -50,7 +50,15 @@ struct job {
     double took;
 };
 
+/* Of kernels that wait for each other all devices launch as many: whoever comes to the next one first decides for the others. */
+struct agreement {
+    pthread_mutex_t lock;
+    long begun;
+    bool is_over;
+};
+
 static struct driver driver;
+static struct agreement agreement = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static double now(void) {
     struct timespec time;
@@ -123,11 +131,24 @@ static void nap(double milliseconds) {
         }
 }
 
+static bool agree(long launched, bool wants_more) {
+    pthread_mutex_lock(&agreement.lock);
+    bool is_first = launched >= agreement.begun;
+    if (is_first && !wants_more)
+        agreement.is_over = true;
+    if (is_first && !agreement.is_over)
+        agreement.begun = launched + 1;
+    bool goes_on = launched < agreement.begun;
+    pthread_mutex_unlock(&agreement.lock);
+    return goes_on;
+}
+
 static bool goes_on(const struct job *job, double began) {
     const struct plan *plan = job->plan;
     if (plan->count > 0)
         return job->launched < plan->count;
-    return now() - began < plan->seconds;
+    bool wants_more = now() - began < plan->seconds;
+    return plan->together > 1 ? agree(job->launched, wants_more) : wants_more;
 }
 
 static int run_batch(struct job *job, double began) {

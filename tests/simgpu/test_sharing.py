@@ -172,3 +172,14 @@ def test_a_process_that_exits_within_a_transaction_ends(machine: Machine, tmp_pa
     for microseconds in range(1000, 3000, 200):
         ended = subprocess.run([program, str(microseconds)], env=machine.environment(), timeout=5)
         assert ended.returncode == 7
+
+
+def test_kernels_that_wait_for_each_other_are_as_many_on_every_device_when_the_time_is_over(
+    make_machine: Callable[..., Machine],
+) -> None:
+    machine = make_machine("8xT4-16GB")
+    for _ in range(10):  # a thread that saw the end a moment before the others left them waiting for its kernel
+        said = machine.burn("--devices", "0,1,2,3,4,5,6,7", "--together", "8", "--seconds", "0.02")
+
+        launched = {word for word in said.split() if word.startswith("launched=")}
+        assert len(launched) == 1, said
