@@ -13,6 +13,7 @@
 #include "gate.h"
 #include "listener.h"
 #include "log.h"
+#include "lookup.h"
 #include "memory.h"
 #include "slots.h"
 #include "turns.h"
@@ -36,6 +37,7 @@ static void after_in_parent(void) {
 }
 
 static void after_in_child(void) {
+    lookup_after_fork();
     gate_after_fork();
     turns_after_fork();
     listener_after_fork();

@@ -6,6 +6,7 @@
 #include "lookup.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@
 
 static _Atomic(dlsym_function *) real_dlsym; /* threads may find them at once */
 static _Atomic(dlvsym_function *) real_dlvsym;
+static atomic_flag setting = ATOMIC_FLAG_INIT;
 static atomic_flag told_newer = ATOMIC_FLAG_INIT;
 
 static void find_libc(void) {
@@ -69,11 +71,17 @@ static void **place_at(size_t place) { return (void **)((char *)&driver + place)
 
 static void *known(const struct entry *entry) { return __atomic_load_n(place_at(entry->real), __ATOMIC_ACQUIRE); }
 
-/* The first to find it says what it is. */
+/* The first to find it says what it is, and nobody writes it again: calls read it plainly. Nothing is asked under the flag. */
 static void set_place(const struct entry *entry, void *function) {
-    void *nothing = NULL;
-    __atomic_compare_exchange_n(place_at(entry->real), &nothing, function, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    NOT_CANCELLED;
+    while (atomic_flag_test_and_set_explicit(&setting, memory_order_acquire))
+        sched_yield();
+    if (function && !known(entry))
+        __atomic_store_n(place_at(entry->real), function, __ATOMIC_RELEASE);
+    atomic_flag_clear_explicit(&setting, memory_order_release);
 }
+
+void lookup_after_fork(void) { atomic_flag_clear(&setting); }
 
 /* Without a lock: the loader has one of its own, under which a library's constructor may come here, too. Threads that fill at
  * once find the same. */

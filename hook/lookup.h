@@ -14,6 +14,7 @@ typedef void *dlvsym_function(void *handle, const char *name, const char *versio
 
 /* The C library's own function of that name, found in its symbol table: dlsym cannot be asked for dlsym. */
 void *libc_function(const char *name);
+void lookup_after_fork(void);
 
 /* Loads the driver once, if it is there; true when the function at this place of struct driver is known. */
 bool driver_has(size_t place);
