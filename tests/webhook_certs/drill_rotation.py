@@ -73,7 +73,7 @@ def figures(plane: ControlPlane, running: list[Replica], work: Callable[[Control
     assert not load.refusals, load.refusals[:3]
     assert rejections(plane) == before
     assert scene.is_whole(plane)
-    assert fresh * 5 >= load.total, f"only {fresh} fresh connections to the webhook for {load.total} pods"
+    assert fresh * 10 >= load.total, f"only {fresh} fresh connections to the webhook for {load.total} pods"
     return f"{load.total} pods, 0 refused, {fresh} fresh connections to the webhook, {done}"
 
 
