@@ -29,7 +29,7 @@ demo-cluster: setup ## the whole story on a real Kubernetes node (root; KEEP=1 l
 	@$(BIN)/python -m tests.demo.cluster $(if $(KEEP),--keep)
 
 test: setup ## everything, as CI runs it: the tests on a node beside all others
-	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m tests.everything
 
 check: setup lint types rooms test-fast ## what every commit must pass, under two minutes
 
