@@ -1,7 +1,7 @@
 """`make test`: every test, two at a time; the few that fail so are named and tried once more, alone.
 
 Beside a neighbour on two processors a test may lack the time that it waits for; behaviour that is broken fails alone,
-too.  More failures than a few are no such thing, and are not tried again.  May import pytest's words.
+too.  Failures in more than a few files are no such thing, and are not tried again.  May import pytest's words.
 """
 
 import json
@@ -13,14 +13,15 @@ import pytest
 
 BESIDE_OTHERS = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
 ALONE = ("--last-failed", "--last-failed-no-failures", "none")
-MOST_AGAIN = 3
+MOST_FILES = 3
+"""A fixture that a file shares fails all of its tests."""
 ROOT = Path(__file__).parents[1]
 
 
 def names_to_try_again(code: int, kept: str) -> list[str]:
     """Of the failures in pytest's own file, those worth another try: all, or none."""
     names = sorted(json.loads(kept)) if code == pytest.ExitCode.TESTS_FAILED else []
-    return names if len(names) <= MOST_AGAIN else []
+    return names if len({name.partition("::")[0] for name in names}) <= MOST_FILES else []
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.everything import MOST_AGAIN, names_to_try_again
+from tests.everything import MOST_FILES, names_to_try_again
 
 
 @pytest.mark.parametrize(
@@ -12,12 +12,12 @@ from tests.everything import MOST_AGAIN, names_to_try_again
     [
         pytest.param(pytest.ExitCode.OK, 0, 0, id="nothing failed"),
         pytest.param(pytest.ExitCode.TESTS_FAILED, 1, 1, id="a few are tried again"),
-        pytest.param(pytest.ExitCode.TESTS_FAILED, MOST_AGAIN + 1, 0, id="many are broken, not unlucky"),
+        pytest.param(pytest.ExitCode.TESTS_FAILED, MOST_FILES + 1, 0, id="files in number are broken, not unlucky"),
         pytest.param(pytest.ExitCode.INTERRUPTED, 1, 0, id="a run that broke off is not judged by what it saw"),
         pytest.param(pytest.ExitCode.TESTS_FAILED, 0, 0, id="a failure that pytest did not keep stays one"),
     ],
 )
 def test_what_is_tried_again(code: int, failed: int, again: int) -> None:
-    kept = json.dumps({f"tests/test_{number}.py::test": True for number in range(failed)})
+    names = [f"tests/test_{number}.py::test[{case}]" for number in range(failed) for case in range(9)]
 
-    assert len(names_to_try_again(code, kept)) == again
+    assert len(names_to_try_again(code, json.dumps(dict.fromkeys(names, True)))) == 9 * again

@@ -75,8 +75,9 @@ def device_plugin(*, devices: str) -> dict[str, Any]:
         "securityContext": {"runAsUser": 0, "runAsGroup": 0},
         "volumeMounts": folders["volumeMounts"],
     }
+    plugin = ["nvshare-device-plugin", "serve", "--inject", "cdi", "--metrics-port", "off"]  # the pod's port is one
     containers = [
-        {"name": "plugin", "command": ["nvshare-device-plugin", "serve", "--inject", "cdi"], **common},
+        {"name": "plugin", "command": plugin, **common},
         {"name": "scheduler", "command": ["nvshare-schedulerd"], **common},
     ]
     labels = {"app": "device-plugin"}
