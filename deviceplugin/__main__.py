@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 from deviceplugin import explain, settings
-from deviceplugin.cluster import load_client
 from deviceplugin.errors import DevicePluginError
-from deviceplugin.serve import serve
-from deviceplugin.supervise import supervise
+from deviceplugin.plugin import serve
+from deviceplugin.reporting.node_reports import load_client
+from deviceplugin.supervisor import supervise
 
 
 def _serve(given: argparse.Namespace) -> int:

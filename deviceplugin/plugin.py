@@ -14,28 +14,28 @@ from pathlib import PurePath
 from prometheus_client import CollectorRegistry
 
 from contract import names, paths
-from deviceplugin import health
-from deviceplugin.board import Board
-from deviceplugin.checkpoint import FILE_NAME
-from deviceplugin.cluster import Cluster, KubernetesCluster
+from deviceplugin.core import health
+from deviceplugin.core.checkpoint import FILE_NAME
+from deviceplugin.core.events import Allocated, CallRefused, Happening, event_of, write_log
+from deviceplugin.core.retention import Books
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
-from deviceplugin.happenings import Allocated, CallRefused, Happening, event_of, write_log
-from deviceplugin.injection import Injection
-from deviceplugin.kubelet_books import KubeletBooks
-from deviceplugin.lifetime import Books
-from deviceplugin.living import KubeletSide, Living
-from deviceplugin.load import LoadMemory, ask_once, keep_load, policy_now
-from deviceplugin.metrics import Counts, NodeCollector
-from deviceplugin.node_files import NodeFiles
-from deviceplugin.notes import Note
-from deviceplugin.nvml import GpuLibrary, Nvml
+from deviceplugin.gpus.monitor import Watch
+from deviceplugin.gpus.nvml import GpuLibrary, Nvml
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.kubelet.calls import Parts
+from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.kubelet.pod_resources import PodResources
+from deviceplugin.kubelet.registrar import KubeletSide, Living
+from deviceplugin.node.cdi_support import Injection
+from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
+from deviceplugin.node.prestart import NodeCheck
+from deviceplugin.node.state_file import Note
 from deviceplugin.pages import serve_pages
-from deviceplugin.pod_resources import PodResources
-from deviceplugin.service import Parts
+from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.reporting.metrics import Counts, NodeCollector
+from deviceplugin.reporting.node_reports import Cluster, KubernetesCluster
 from deviceplugin.settings import Settings
-from deviceplugin.start_check import NodeCheck
-from deviceplugin.steward import Steward, StewardParts
-from deviceplugin.watch import Watch
 
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0

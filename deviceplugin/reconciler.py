@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from deviceplugin import lifetime, reports
-from deviceplugin.allocation import allocate
-from deviceplugin.board import Board
-from deviceplugin.checkpoint import IdSet
-from deviceplugin.cluster import Cluster, ClusterUnavailable
+from deviceplugin.core import retention
+from deviceplugin.core.allocation import allocate
+from deviceplugin.core.checkpoint import IdSet
+from deviceplugin.core.node_labels import describe_node, enough_room
+from deviceplugin.core.retention import Books, Waiting
 from deviceplugin.errors import NodeNotReady, Refused
-from deviceplugin.kubelet_books import KubeletBooks
-from deviceplugin.lifetime import Books, Waiting
-from deviceplugin.node_files import NodeFiles
-from deviceplugin.node_words import describe_node, enough_room
-from deviceplugin.reports import Event
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.node.files import NodeFiles
+from deviceplugin.reporting import event_queue
+from deviceplugin.reporting.event_queue import Event
+from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
@@ -48,9 +49,9 @@ class Steward:
         self._parts = parts
         self._news = threading.Event()
         self._urgent = threading.Event()
-        self._events = reports.EventQueue()
+        self._events = event_queue.EventQueue()
         self._events_lock = threading.Lock()
-        self._words = reports.WordsReport()
+        self._words = event_queue.WordsReport()
         self._waiting: Mapping[str, Waiting] = {}
         self._is_repaired = False
         self._refused_size = 0
@@ -139,7 +140,7 @@ class Steward:
     def _release(self, books: Books) -> None:
         parts, now = self._parts, self._parts.clock()
         allocations = parts.files.read_all()
-        gone, self._waiting = lifetime.release(allocations, books, self._waiting, now=now, seconds=parts.times.release)
+        gone, self._waiting = retention.release(allocations, books, self._waiting, now=now, seconds=parts.times.release)
         for allocation in gone:
             if parts.files.remove(allocation):
                 log.info("allocation %s is over: its folder is gone", allocation.key)
@@ -147,7 +148,7 @@ class Steward:
 
     def _let_kubelet_write(self, books: Books) -> None:
         """What only its checkpoint shows may be of pods that have ended: soon where it is new, else now and then."""
-        parts, now, alone = self._parts, self._parts.clock(), lifetime.kept_by_checkpoint_alone(books)
+        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(books)
         self._announced &= alone
         pause = parts.times.report if alone - self._announced else parts.times.release
         if alone and now - self._announced_at >= pause:
@@ -157,20 +158,20 @@ class Steward:
     def _tell_words(self, books: Books, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
         view = parts.board.view
-        free = lifetime.free_slots(view, books)
+        free = retention.free_slots(view, books)
         if is_newest and enough_room(view, free, self._refused_size):
             self._refused_size = 0
         words = describe_node(view, free, refused_size=self._refused_size)
         is_urgent = self._words.told is None or words.labels != self._words.told.labels
-        if parts.cluster is None or not reports.words_to_tell(self._words, words, now=now, urgent=is_urgent):
+        if parts.cluster is None or not event_queue.words_to_tell(self._words, words, now=now, urgent=is_urgent):
             return
         try:
             parts.cluster.patch_node(words.labels, words.annotations)
         except ClusterUnavailable as error:
             log.warning("%s", error)
-            self._words = reports.words_failed(self._words, now=now, seconds=parts.times.report)
+            self._words = event_queue.words_failed(self._words, now=now, seconds=parts.times.report)
         else:
-            self._words = reports.words_told(words, now=now, seconds=parts.times.report)
+            self._words = event_queue.words_told(words, now=now, seconds=parts.times.report)
 
     def _tell_events(self) -> None:
         with self._events_lock:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from contract import names, paths
+from contract.sharing.placement import Strategy
+from contract.sharing.scoring import Weights
+from deviceplugin.core.inventory import Rules
 from deviceplugin.errors import BadSetting
-from deviceplugin.inventory import Rules
 from deviceplugin.layout import Layout
-from deviceplugin.placement import Strategy
-from deviceplugin.scoring import Weights
 
 MOST_SLOTS = 1000
 _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")

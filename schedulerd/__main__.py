@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
             stream=sys.stderr,
         )
         if flags.part == "observe":
-            from schedulerd.observer import observe
+            from schedulerd.observer.process import observe
 
             return observe(settings)
         from schedulerd.daemon import run_turns

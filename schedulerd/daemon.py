@@ -16,20 +16,20 @@ from pathlib import Path
 
 from contract import paths
 from contract.wire import MOST_CONNECTIONS
-from schedulerd.control import Control, Requests
-from schedulerd.desk import Desk, believed
+from schedulerd.control.overrides_file import SteeringFile
+from schedulerd.control.server import Control, Requests
+from schedulerd.core.messages import Hello
+from schedulerd.core.model import Container
+from schedulerd.core.node_state import Node
+from schedulerd.core.turns import Turns
 from schedulerd.errors import Unusable
-from schedulerd.footprint import Footprint
-from schedulerd.identity import Folders
-from schedulerd.loop import Loop
-from schedulerd.messages import Hello
-from schedulerd.model import Container
-from schedulerd.node import Node
-from schedulerd.server import Server, bind
+from schedulerd.eventloop.child_process import Companion
+from schedulerd.eventloop.loop import Loop
+from schedulerd.identity.clients import Folders
+from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.server.holders_file import Footprint
+from schedulerd.server.server import Server, bind
 from schedulerd.settings import Identity, Observer, Settings
-from schedulerd.spawn import Companion
-from schedulerd.steering_file import SteeringFile
-from schedulerd.turns import Turns
 
 log = logging.getLogger(__name__)
 

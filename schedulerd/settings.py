@@ -13,8 +13,8 @@ from pathlib import Path
 from contract import names, paths
 from contract.errors import BadQuantity
 from contract.grammar import read_memory_bytes, read_quantum_ms
+from schedulerd.core.model import Rules
 from schedulerd.errors import Unusable
-from schedulerd.model import Rules
 from schedulerd.policies import POLICIES
 
 ENV_PREFIX = "NVSHARE_SCHEDULERD_"

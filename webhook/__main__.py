@@ -19,8 +19,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     from gevent import monkey
 
     monkey.patch_all(queue=False)  # before anything else is imported; the arbiter's own signal queue stays as it is
-    from webhook import logs, settings
-    from webhook.server import serve
+    from webhook import settings
+    from webhook.serving import logs
+    from webhook.serving.server import serve
 
     flags = {option.name: getattr(arguments, option.name) for option in settings.OPTIONS}
     chosen = settings.read_settings(flags, os.environ, settings.read_file(arguments.settings))
@@ -30,25 +31,25 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from webhook.offline_cli import check
+    from webhook.offline.check_inject import check
 
     return check(arguments)
 
 
 def _inject(arguments: argparse.Namespace) -> int:
-    from webhook.offline_cli import inject
+    from webhook.offline.check_inject import inject
 
     return inject(arguments)
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from webhook.audit_cli import audit
+    from webhook.offline.audit_command import audit
 
     return audit(arguments)
 
 
 def _policies(arguments: argparse.Namespace) -> int:
-    from webhook.generated import examples_in, manifests, refusals_page
+    from webhook.apiserver.generated import examples_in, manifests, refusals_page
 
     contents = {Path(arguments.out) / path: content for path, content in manifests().items()}
     if arguments.docs:
@@ -65,7 +66,7 @@ def _policies(arguments: argparse.Namespace) -> int:
 
 
 def _certs_issue(arguments: argparse.Namespace) -> int:
-    from webhook.certificates import write_set
+    from webhook.certs.files import write_set
 
     write_set(Path(arguments.out), tuple(arguments.host or ("localhost", "127.0.0.1")), days=arguments.days)
     print(f"wrote ca.crt, tls.crt and tls.key to {arguments.out}")
@@ -73,18 +74,19 @@ def _certs_issue(arguments: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from webhook import offline_cli, settings
+    from webhook import settings
     from webhook.certs import cli as rotation
+    from webhook.offline import check_inject
 
     parser = argparse.ArgumentParser(prog="nvshare-webhook", description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = _command(commands, "serve", _serve, "answer the API server's reviews")
     settings.add_flags(serve)
     check = _command(commands, "check", _check, "say what admission would say of the objects in files")
-    offline_cli.add_flags(check)
+    check_inject.add_flags(check)
     check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
     inject = _command(commands, "inject", _inject, "write the objects as admission would complete them")
-    offline_cli.add_flags(inject)
+    check_inject.add_flags(inject)
     audit_cli_flags(_command(commands, "audit", _audit, "find running pods that today's policy would refuse"))
     policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
     policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
@@ -102,12 +104,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
     """What `audit` can be told; beside its module, whose import takes the client's second."""
-    from webhook import offline_cli
+    from webhook.offline import check_inject
 
     parser.add_argument(
         "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
     )
-    offline_cli.add_volume_flags(parser)
+    check_inject.add_volume_flags(parser)
     parser.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from contract import names
-from webhook.decision import VOLUME_CHOICES, Volumes
+from webhook.admission.decision import VOLUME_CHOICES, Volumes
+from webhook.admission.namespace_policy import PodSecurity
 from webhook.errors import StartError
-from webhook.logs import Format
-from webhook.namespace_policy import PodSecurity
+from webhook.serving.logs import Format
 
 ENVIRONMENT_PREFIX = "NVSHARE_WEBHOOK_"
 

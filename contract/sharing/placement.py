@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from contract.device_id import Slot
-from deviceplugin.inventory import Inventory
+from deviceplugin.core.inventory import Inventory
 
 
 class Strategy(StrEnum):

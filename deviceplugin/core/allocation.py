@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from contract.device_id import Slot
 from contract.reasons import Refusal
+from deviceplugin.core.inventory import Inventory
 from deviceplugin.errors import NOTHING_ASKED, SAME_GPU, TOO_MANY, UNKNOWN_DEVICE, Refused
-from deviceplugin.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from contract.reasons import Refusal
-from deviceplugin.allocation import Allocation
-from deviceplugin.reports import Event
+from deviceplugin.core.allocation import Allocation
+from deviceplugin.reporting.event_queue import Event
 
 log = logging.getLogger(__name__)
 

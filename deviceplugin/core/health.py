@@ -7,7 +7,7 @@ quiet time; each further XID before that doubles the time.  Pure, the clock is a
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from deviceplugin.xids import Meaning, meaning_of
+from deviceplugin.core.xids import Meaning, meaning_of
 
 MOST_DOUBLINGS = 7
 SILENCE_SECONDS = 60.0

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contract import names
-from deviceplugin.inventory import Gpu
-from deviceplugin.view import View
+from deviceplugin.core.device_list import View
+from deviceplugin.core.inventory import Gpu
 
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST = 63

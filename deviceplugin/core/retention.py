@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from deviceplugin.allocation import Allocation
-from deviceplugin.checkpoint import IdSet
-from deviceplugin.view import View
+from deviceplugin.core.allocation import Allocation
+from deviceplugin.core.checkpoint import IdSet
+from deviceplugin.core.device_list import View
 
 CAUTION = 10
 """How many times longer a folder stays when the checkpoint cannot be read."""

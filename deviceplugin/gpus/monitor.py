@@ -10,16 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from deviceplugin import health
-from deviceplugin.board import Board
+from deviceplugin.core import health
+from deviceplugin.core.device_list import View
+from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
+from deviceplugin.core.health import GpuHealth
+from deviceplugin.core.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.core.xids import meaning_of
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.happenings import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
-from deviceplugin.health import GpuHealth
-from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
-from deviceplugin.nvml import GpuLibrary, Xid
+from deviceplugin.gpus.nvml import GpuLibrary, Xid
+from deviceplugin.gpus.publisher import Board
 from deviceplugin.settings import Times
-from deviceplugin.view import View
-from deviceplugin.xids import meaning_of
 
 log = logging.getLogger(__name__)
 _PIECE_SECONDS = 0.5

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import pynvml
 
+from deviceplugin.core.inventory import Gpu
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.inventory import Gpu
 
 log = logging.getLogger(__name__)
 _NO_NUMA = 0xFFFFFFFF

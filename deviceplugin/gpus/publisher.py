@@ -6,7 +6,7 @@ of devices is woken when it changes.  May import the view only.
 
 import threading
 
-from deviceplugin.view import View
+from deviceplugin.core.device_list import View
 
 
 class Board:

@@ -15,15 +15,16 @@ from typing import NoReturn, Protocol
 import grpc
 
 from contract.reasons import ReasonCode, Refusal
-from deviceplugin import cdi, placement
-from deviceplugin.allocation import Allocation, allocate
-from deviceplugin.board import Board
+from contract.sharing import placement
+from deviceplugin.core import cdi
+from deviceplugin.core.allocation import Allocation, allocate
+from deviceplugin.core.device_list import View
+from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
-from deviceplugin.happenings import Allocated, CallRefused, CallTook, Tell
+from deviceplugin.gpus.publisher import Board
 from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
 from deviceplugin.kubelet_api.rpc import Call, serve_calls
-from deviceplugin.node_files import NodeFiles
-from deviceplugin.view import View
+from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
 OPTIONS = messages.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)

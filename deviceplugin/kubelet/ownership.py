@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 
 import grpc
 
-from deviceplugin.checkpoint import parse_checkpoint, parse_others
-from deviceplugin.lifetime import Books, Listed
-from deviceplugin.notes import Note
-from deviceplugin.others import Other, read_others, remember, render_others, resources
+from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
+from deviceplugin.core.foreign_gpus import Other, read_others, remember, render_others, resources
+from deviceplugin.core.retention import Books, Listed
+from deviceplugin.node.state_file import Note
 
 log = logging.getLogger(__name__)
 _OTHERS_SECONDS = 5.0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import grpc
 
-from deviceplugin.checkpoint import gpu_in
+from deviceplugin.core.checkpoint import gpu_in
+from deviceplugin.core.retention import Assignment, Listed
 from deviceplugin.kubelet_api import podresources
 from deviceplugin.kubelet_api.rpc import ask, dial
-from deviceplugin.lifetime import Assignment, Listed
 
 _SERVICE = "/v1.PodResourcesLister"
 _SECONDS = 5.0

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import grpc
 
-from deviceplugin import life as lives
-from deviceplugin.happenings import Lost, Registered, Tell
-from deviceplugin.life import Cause, Life, Seen, SocketId
-from deviceplugin.server import PluginServer, remove_stale_sockets, somebody_listens
-from deviceplugin.service import Parts
+from deviceplugin.core import registration as lives
+from deviceplugin.core.events import Lost, Registered, Tell
+from deviceplugin.core.registration import Cause, Life, Seen, SocketId
+from deviceplugin.kubelet.calls import Parts
+from deviceplugin.kubelet.server import PluginServer, remove_stale_sockets, somebody_listens
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import grpc
 
+from deviceplugin.kubelet.calls import OPTIONS, DevicePlugin, Parts, Streams
 from deviceplugin.kubelet_api import REGISTRATION, VERSION, messages
 from deviceplugin.kubelet_api.rpc import ask_while, dial
-from deviceplugin.service import OPTIONS, DevicePlugin, Parts, Streams
 
 log = logging.getLogger(__name__)
 PREFIX = "nvshare-gpu-"

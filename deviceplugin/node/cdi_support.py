@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deviceplugin.cluster import Cluster, ClusterUnavailable
-from deviceplugin.notes import Note
+from deviceplugin.node.state_file import Note
+from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Inject
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contract import paths
-from deviceplugin import allocation as allocations
-from deviceplugin import cdi
-from deviceplugin.allocation import Allocation
+from deviceplugin.core import allocation as allocations
+from deviceplugin.core import cdi
+from deviceplugin.core.allocation import Allocation
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.layout import Layout
 

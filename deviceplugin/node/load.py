@@ -14,8 +14,8 @@ from pathlib import Path
 
 from contract.errors import ContractError
 from contract.load import QUERY, Load, decode_load
-from deviceplugin.placement import Policy, Strategy
-from deviceplugin.scoring import Weights, penalties
+from contract.sharing.placement import Policy, Strategy
+from contract.sharing.scoring import Weights, penalties
 
 log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS = 1.0

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deviceplugin.allocation import Allocation
-from deviceplugin.happenings import Tell, Unanswered
-from deviceplugin.node_files import NodeFiles
+from deviceplugin.core.allocation import Allocation
+from deviceplugin.core.events import Tell, Unanswered
+from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
 _WAIT_SECONDS = 1.0

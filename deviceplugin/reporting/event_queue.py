@@ -7,7 +7,7 @@ repeated event as one with a count.  Pure, the clock is an argument.  May import
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
-from deviceplugin.node_words import NodeWords
+from deviceplugin.core.node_labels import NodeWords
 
 REFRESH_SECONDS = 300.0
 """The words are written anew so often even unchanged: somebody may have taken them away."""

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from deviceplugin.board import Board
+from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
+from deviceplugin.core.retention import Books, free_slots
 from deviceplugin.errors import REFUSALS
-from deviceplugin.happenings import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
-from deviceplugin.lifetime import Books, free_slots
+from deviceplugin.gpus.publisher import Board
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 _CALLS = ("GetPreferredAllocation", "Allocate", "PreStartContainer")

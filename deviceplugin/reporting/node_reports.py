@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from deviceplugin.errors import DevicePluginError
-from deviceplugin.reports import Event
+from deviceplugin.reporting.event_queue import Event
 
 log = logging.getLogger(__name__)
 _SECONDS = 5.0

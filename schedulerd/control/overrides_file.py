@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schedulerd import steering
-from schedulerd.model import Gpu, Rules
+from schedulerd.core import operator
+from schedulerd.core.model import Gpu, Rules
+from schedulerd.core.turns import Turns
 from schedulerd.policies import POLICIES, Seconds
-from schedulerd.turns import Turns
 
 log = logging.getLogger(__name__)
 
 _VERSION = 1
-_STATES = (None, steering.PAUSED, steering.DRAINED)
+_STATES = (None, operator.PAUSED, operator.DRAINED)
 
 
 class SteeringFile:
@@ -91,11 +91,11 @@ def _read(said: Any, turns: Turns, was: Rules, now: Seconds) -> list[Callable[[]
     if policy is not None:
         meant = POLICIES[policy["said"]]
         if policy["set"] == was.policy.name:
-            changes.append(lambda: steering.set_policy(turns, meant, now))
+            changes.append(lambda: operator.set_policy(turns, meant, now))
     if quantum is not None:
         seconds = _seconds(quantum["said"])
         if quantum["set"] == was.fixed_quantum:
-            changes.append(lambda: steering.set_quantum(turns, None, seconds, now))
+            changes.append(lambda: operator.set_quantum(turns, None, seconds, now))
     for uuid, words in said.get("gpus", {}).items():
         changes += _read_gpu(uuid, words, turns, now)
     return changes
@@ -107,11 +107,11 @@ def _read_gpu(uuid: str, words: dict[str, Any], turns: Turns, now: Seconds) -> l
         raise ValueError(f"{uuid}: {words}")
     changes: list[Callable[[], None]] = []
     if seconds is not None:
-        changes.append(lambda: steering.set_quantum(turns, [turns.gpu(uuid)], seconds, now))
+        changes.append(lambda: operator.set_quantum(turns, [turns.gpu(uuid)], seconds, now))
     if drained:
-        changes.append(lambda: steering.drain(turns, [turns.gpu(uuid)], now, at_once=False))
+        changes.append(lambda: operator.drain(turns, [turns.gpu(uuid)], now, at_once=False))
     if why is not None:
-        changes.append(lambda: steering.pause(turns, [turns.gpu(uuid)], now, why=why))
+        changes.append(lambda: operator.pause(turns, [turns.gpu(uuid)], now, why=why))
     return changes
 
 

@@ -17,15 +17,16 @@ from typing import TypeVar
 from contract.errors import BadLine, BadQuantity
 from contract.grammar import AllocationKind, Mode, read_quantum_ms
 from contract.line import LONGEST, Line, decode, encode
-from schedulerd import steering, views
-from schedulerd.connection import Broken, Connection
-from schedulerd.door import Door
+from schedulerd.control import status
+from schedulerd.core import operator
+from schedulerd.core.model import Gpu, Notice
+from schedulerd.core.node_state import Figures, Node, PodFacts
+from schedulerd.core.turns import Turns
 from schedulerd.errors import SchedulerError
-from schedulerd.loop import Loop
-from schedulerd.model import Gpu, Notice
-from schedulerd.node import Figures, Node, PodFacts
+from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.connection import Broken, Connection
+from schedulerd.eventloop.loop import Loop
 from schedulerd.policies import POLICIES, Seconds
-from schedulerd.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +77,10 @@ class Requests:
         return answer
 
     def _load(self, _words: Words) -> Iterator[bytes]:
-        yield views.load(self.turns, self.node, self.clock())
+        yield status.load(self.turns, self.node, self.clock())
 
     def _status(self, _words: Words) -> Iterator[bytes]:
-        return views.status(self.turns, self.node, self.clock())
+        return status.status(self.turns, self.node, self.clock())
 
     def _quantum(self, words: Words) -> Iterator[bytes]:
         text = words.get("time", "")
@@ -88,28 +89,28 @@ class Requests:
         except ValueError:
             raise NotPossible(f"{text[:40]!r} is no turn: it must be auto, or from 1ms to 3600s, such as 30s") from None
         gpus = self._gpus(words) if "gpu" in words else None
-        steering.set_quantum(self.turns, gpus, seconds, self.clock())
+        operator.set_quantum(self.turns, gpus, seconds, self.clock())
         return iter((OK,))
 
     def _policy(self, words: Words) -> Iterator[bytes]:
         policy = POLICIES.get(words.get("name", ""))
         if policy is None:
             raise NotPossible(f"{words.get('name', '')[:40]!r} is no policy: there are {', '.join(POLICIES)}")
-        steering.set_policy(self.turns, policy, self.clock())
+        operator.set_policy(self.turns, policy, self.clock())
         return iter((OK,))
 
     def _drain(self, words: Words) -> Iterator[bytes]:
         if "gpu" not in words:
             raise NotPossible("name the GPU to drain")
-        steering.drain(self.turns, self._gpus(words), self.clock(), at_once=words.get("now") == "1")
+        operator.drain(self.turns, self._gpus(words), self.clock(), at_once=words.get("now") == "1")
         return iter((OK,))
 
     def _pause(self, words: Words) -> Iterator[bytes]:
-        steering.pause(self.turns, self._gpus(words), self.clock())
+        operator.pause(self.turns, self._gpus(words), self.clock())
         return iter((OK,))
 
     def _resume(self, words: Words) -> Iterator[bytes]:
-        steering.resume(self.turns, self._gpus(words), self.clock())
+        operator.resume(self.turns, self._gpus(words), self.clock())
         return iter((OK,))
 
     def _gpus(self, words: Words) -> list[Gpu]:
@@ -119,7 +120,7 @@ class Requests:
             return list(known.values())
         found = known.get(words["gpu"])
         if found is None:
-            there = views.every_gpu(self.turns, self.node, self.clock())
+            there = status.every_gpu(self.turns, self.node, self.clock())
             names = ", ".join(gpu.uuid for gpu in there) or "none yet"
             raise NotPossible(f"{words['gpu'][:64]} is not a GPU of this node; there are: {names}")
         return [found]
@@ -136,7 +137,7 @@ class Requests:
         )
         now = self.clock()
         self.node.hear(words["gpu"], figures, now)
-        steering.set_capacity(self.turns, self.turns.gpu(words["gpu"]), figures.memory_total, now)
+        operator.set_capacity(self.turns, self.turns.gpu(words["gpu"]), figures.memory_total, now)
         return iter(())
 
     def _pod(self, words: Words) -> Iterator[bytes]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 
 from contract.line import Line, encode
 from contract.load import GpuLoad, Load, encode_load
-from schedulerd.accounts import Share
-from schedulerd.model import Gpu, Stage, Tenant
-from schedulerd.node import Figures, Node, PodFacts
+from schedulerd.core.model import Gpu, Stage, Tenant
+from schedulerd.core.node_state import Figures, Node, PodFacts
+from schedulerd.core.turns import Turns
+from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds
-from schedulerd.turns import Turns
 
 
 def load(turns: Turns, node: Node, now: Seconds) -> bytes:

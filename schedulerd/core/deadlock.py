@@ -5,10 +5,10 @@ jammed, and its containers become gangs for good.  Looked for only while somebod
 May import the model and the pure parts of this room only.
 """
 
-from schedulerd import jam
-from schedulerd.grants import Grants
-from schedulerd.messages import Revoked
-from schedulerd.model import Notice, Stage, Tell, Tenant, Turn
+from schedulerd.core import waiting_cycles
+from schedulerd.core.grants import Grants
+from schedulerd.core.messages import Revoked
+from schedulerd.core.model import Notice, Stage, Tell, Tenant, Turn
 from schedulerd.policies import FOREVER, Seconds
 
 _LOOK_EVERY: Seconds = 0.25
@@ -25,17 +25,17 @@ class JamWatch:
 
     def waits(self, tenant: Tenant, now: Seconds) -> None:
         """A container has begun to wait."""
-        if self.alarm == FOREVER and jam.could_jam(tenant):
+        if self.alarm == FOREVER and waiting_cycles.could_jam(tenant):
             self.alarm = now + _LOOK_EVERY
 
     def look(self, tenants: list[Tenant], now: Seconds) -> list[tuple[Tenant, ...]]:
         """The groups that are jammed; cycles that have only lasted are asked to yield."""
-        suspects = [one for one in tenants if jam.could_jam(one)]
+        suspects = [one for one in tenants if waiting_cycles.could_jam(one)]
         self.alarm = now + _LOOK_EVERY if suspects else FOREVER
         seen: dict[str, Seconds] = {}
         jammed: list[tuple[Tenant, ...]] = []
-        for ring in jam.cycles(suspects):
-            turns = jam.turns_between(ring)
+        for ring in waiting_cycles.cycles(suspects):
+            turns = waiting_cycles.turns_between(ring)
             seen.update({turn.name: self._since.get(turn.name, now) for turn in turns})
             if turns and all(self._will_not_yield(turn, now) for turn in turns):
                 jammed.append(ring)

@@ -9,10 +9,10 @@ May import the model and the pure functions of this room only.
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from schedulerd import memory
-from schedulerd.accounts import Share
-from schedulerd.messages import Grant, Wanted, Yield
-from schedulerd.model import Accounted, Gpu, Hangup, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.core import memory
+from schedulerd.core.messages import Grant, Wanted, Yield
+from schedulerd.core.model import Accounted, Gpu, Hangup, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.core.usage import Share
 from schedulerd.policies import FOREVER, Seconds
 
 _WORD = 0xFFFFFFFF

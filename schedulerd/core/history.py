@@ -8,7 +8,7 @@ May import the accounts only.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedulerd.accounts import Share
+from schedulerd.core.usage import Share
 
 Seconds = float
 _MOST = 1024

@@ -4,8 +4,8 @@ Owns the arithmetic of working sets: pure functions of rules and states.  May im
 """
 
 from contract.grammar import AllocationKind
-from schedulerd.accounts import Share
-from schedulerd.model import Gpu, Rules, Tenant, Wish
+from schedulerd.core.model import Gpu, Rules, Tenant, Wish
+from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds
 
 _LONGEST_KEEP: Seconds = 10.0

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from contract import wire as numbers
 from contract.grammar import DEFAULT_WEIGHT, AllocationKind, Mode, OnLoss
-from schedulerd.accounts import BusyTime, Share
-from schedulerd.messages import Answer, Hello, Welcome
+from schedulerd.core.messages import Answer, Hello, Welcome
+from schedulerd.core.usage import BusyTime, Share
+from schedulerd.core.wait_queue import WaitingLine
 from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Standing
-from schedulerd.waiting import WaitingLine
 
 MIB = 1 << 20
 SOMEBODY = ""

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from contract.grammar import Mode
-from schedulerd import memory
-from schedulerd.model import Container, Gpu, Tenant
+from schedulerd.core import memory
+from schedulerd.core.model import Container, Gpu, Tenant
+from schedulerd.core.turns import Turns
 from schedulerd.policies import Policy, Seconds
-from schedulerd.turns import Turns
 
 PAUSED, DRAINED = "paused", "drained"
 

@@ -7,8 +7,8 @@ May import the model and the pure parts of this room only.
 
 from collections.abc import Callable, Sequence
 
-from schedulerd.grants import Grants
-from schedulerd.model import SOMEBODY, UNKNOWN, Gpu, Group, Tenant, Wish, grouped
+from schedulerd.core.grants import Grants
+from schedulerd.core.model import SOMEBODY, UNKNOWN, Gpu, Group, Tenant, Wish, grouped
 from schedulerd.policies import Seconds
 
 

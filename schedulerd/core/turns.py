@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from contract.grammar import AllocationKind, Mode
 from contract.shared_memory import LEDGER_SLOTS
-from schedulerd import memory
-from schedulerd.accounts import Share
-from schedulerd.errors import NoMemory, NotYours, TooMany
-from schedulerd.grants import Grants
-from schedulerd.histories import Histories
-from schedulerd.jamwatch import JamWatch
-from schedulerd.messages import Done, Held, Reserve, Reserved, Revoked, Using
-from schedulerd.model import (
+from schedulerd.core import memory
+from schedulerd.core.deadlock import JamWatch
+from schedulerd.core.grants import Grants
+from schedulerd.core.history import Histories
+from schedulerd.core.messages import Done, Held, Reserve, Reserved, Revoked, Using
+from schedulerd.core.model import (
     UNKNOWN,
     Container,
     FreeSlot,
@@ -32,9 +30,11 @@ from schedulerd.model import (
     Wish,
     grouped,
 )
+from schedulerd.core.recovery import Returning
+from schedulerd.core.usage import Share
+from schedulerd.core.wait_queue import WaitingLine
+from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.policies import FOREVER, Seconds, Standing
-from schedulerd.returning import Returning
-from schedulerd.waiting import WaitingLine
 
 _MOST_GROUPS = 64
 _FAR: Seconds = 1.0

@@ -7,7 +7,7 @@ May import the model only.
 
 from collections.abc import Iterable
 
-from schedulerd.model import Tenant, Turn
+from schedulerd.core.model import Tenant, Turn
 
 
 def waits_for(tenant: Tenant) -> list[Turn]:

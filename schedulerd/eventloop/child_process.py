@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from schedulerd.loop import Loop, Seconds
+from schedulerd.eventloop.loop import Loop, Seconds
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import struct
 from collections import deque
 
 from contract.wire import MOST_UNREAD_BYTES
-from schedulerd.loop import Loop
+from schedulerd.eventloop.loop import Loop
 
 READ_BYTES = 4096
 """Read at once: a client that floods gets one helping a batch, like everybody."""

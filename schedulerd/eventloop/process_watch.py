@@ -8,8 +8,8 @@ May import the connection, the loop and the standard library.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from schedulerd.connection import Connection
-from schedulerd.loop import Loop
+from schedulerd.eventloop.connection import Connection
+from schedulerd.eventloop.loop import Loop
 
 
 @dataclass(slots=True, eq=False)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from contract.grammar import AllocationKind, Mode
 from contract.paths import ALLOCATION_FILE
+from schedulerd.core.model import Container
+from schedulerd.core.node_state import PodFacts
 from schedulerd.errors import NotYours
-from schedulerd.model import Container
-from schedulerd.node import PodFacts
 
 POD_FILE = "pod.json"
 

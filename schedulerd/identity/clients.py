@@ -17,17 +17,17 @@ from pathlib import Path
 from contract.line import Line
 from contract.paths import SOCKET_NAME
 from contract.wire import IDENTITY_SECONDS
-from schedulerd import steering
-from schedulerd.allocation import Allocation, describe, read_allocation, read_pod, write_pod
-from schedulerd.connection import Connection
+from schedulerd.core import operator
+from schedulerd.core.messages import Hello
+from schedulerd.core.model import Container
+from schedulerd.core.node_state import Node, PodFacts
 from schedulerd.errors import NotYours, Unusable
-from schedulerd.inotify import watch_folder
-from schedulerd.messages import Hello
-from schedulerd.model import Container
-from schedulerd.node import Node, PodFacts
+from schedulerd.eventloop.connection import Connection
+from schedulerd.eventloop.inotify import watch_folder
+from schedulerd.identity.allocation import Allocation, describe, read_allocation, read_pod, write_pod
+from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER, Seconds
-from schedulerd.questions import Questions
-from schedulerd.server import Server, bind
+from schedulerd.server.server import Server, bind
 
 log = logging.getLogger(__name__)
 
@@ -257,9 +257,9 @@ class Folders:
         if tenant is None:
             return
         turns, now, before = self.server.desk.turns, self.server.loop.clock(), tenant.facts
-        steering.set_facts(turns, container, now)
+        operator.set_facts(turns, container, now)
         if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
-            steering.welcome_anew(turns, tenant, now)
+            operator.welcome_anew(turns, tenant, now)
 
     def _admit(self, waiting: Waiting) -> None:
         """By what is known now, were it nothing."""

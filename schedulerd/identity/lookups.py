@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from contract.line import Line
 from contract.wire import IDENTITY_SECONDS
-from schedulerd.allocation import Allocation
+from schedulerd.identity.allocation import Allocation
 from schedulerd.policies import FOREVER, Seconds
 
 _FIRST_PAUSE: Seconds = 1.0

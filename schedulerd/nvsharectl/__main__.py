@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import paths
-from schedulerd import tables
-from schedulerd.controlclient import ControlClient
+from schedulerd.control.client import ControlClient
 from schedulerd.errors import SchedulerError
+from schedulerd.nvsharectl import render
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
@@ -22,9 +22,9 @@ def _status(flags: Namespace) -> None:
     with ControlClient(flags.control) as client:
         lines = list(client.ask("status"))
     if flags.json:
-        print(json.dumps(tables.as_json(lines), indent=2))
+        print(json.dumps(render.as_json(lines), indent=2))
     else:
-        print(tables.as_text(lines))
+        print(render.as_text(lines))
 
 
 def _top(flags: Namespace) -> None:
@@ -35,8 +35,8 @@ def _top(flags: Namespace) -> None:
         with ControlClient(flags.control) as client:
             lines = list(client.ask("status"))
         now = time.monotonic()
-        text = tables.as_top(lines, before, seconds=now - asked_at)
-        before, asked_at = tables.held(lines), now
+        text = render.as_top(lines, before, seconds=now - asked_at)
+        before, asked_at = render.held(lines), now
         sys.stdout.write((_HOME_AND_CLEAR if sys.stdout.isatty() else "") + text + "\n")
         sys.stdout.flush()
         rounds += 1

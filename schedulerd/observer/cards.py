@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from schedulerd.node import Figures
+from schedulerd.core.node_state import Figures
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from kubernetes import client, config
 
-from schedulerd.observer.pulse import Pulse
-from schedulerd.observer.whose import Owner, PodSummary, summarise
+from schedulerd.observer.pod_facts import Owner, PodSummary, summarise
+from schedulerd.observer.watchdog import Pulse
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from contract.line import Line
-from schedulerd.accounts import WAIT_BOUNDS
-from schedulerd.loop import LATENCY_BOUNDS
+from schedulerd.core.usage import WAIT_BOUNDS
+from schedulerd.eventloop.loop import LATENCY_BOUNDS
 
 Words = Mapping[str, str]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 
 from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import ListPodResourcesRequest, ListPodResourcesResponse
-from schedulerd.observer.whose import Owner, owners
+from schedulerd.observer.pod_facts import Owner, owners
 
 log = logging.getLogger(__name__)
 

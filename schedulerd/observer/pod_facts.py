@@ -13,7 +13,7 @@ from contract import names
 from contract.errors import BadValue
 from contract.grammar import POD_ANNOTATIONS, AllocationKind, Mode, Word, read_word
 from contract.line import Line
-from schedulerd.node import PodFacts
+from schedulerd.core.node_state import PodFacts
 
 log = logging.getLogger(__name__)
 

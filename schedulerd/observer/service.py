@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from contract.errors import ContractError
 from contract.line import Line
-from schedulerd.controlclient import ControlClient
+from schedulerd.control.client import ControlClient
+from schedulerd.core.node_state import Figures, PodFacts
 from schedulerd.errors import Unusable
-from schedulerd.node import Figures, PodFacts
 from schedulerd.observer.cards import Cards
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness
 from schedulerd.observer.kubelet import Kubelet
-from schedulerd.observer.pulse import Pulse
-from schedulerd.observer.whose import Owner, as_line, facts
+from schedulerd.observer.pod_facts import Owner, as_line, facts
+from schedulerd.observer.watchdog import Pulse
 from schedulerd.settings import Settings
 
 if TYPE_CHECKING:

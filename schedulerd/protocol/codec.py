@@ -15,7 +15,7 @@ from contract.errors import BadLine
 from contract.grammar import AllocationKind, Mode, OnLoss
 from contract.line import Line, decode, encode
 from contract.shared_memory import MOST_GPUS
-from schedulerd import messages
+from schedulerd.core import messages
 from schedulerd.errors import BadForm, TooMany, UnknownVerb, WrongVersion
 
 T = TypeVar("T")

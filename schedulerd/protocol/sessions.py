@@ -13,11 +13,12 @@ from contract import wire as numbers
 from contract.grammar import Mode
 from contract.line import LONGEST, Line
 from contract.shared_memory import LEDGER_SLOTS
-from schedulerd import messages, wire
+from schedulerd.core import messages
+from schedulerd.core.model import Admit, Ask, Container, Hangup, Order, Tell
+from schedulerd.core.turns import Turns
 from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, TooMany
-from schedulerd.model import Admit, Ask, Container, Hangup, Order, Tell
 from schedulerd.policies import FOREVER, Seconds
-from schedulerd.turns import Turns
+from schedulerd.protocol import codec
 
 MOST_OF_A_FOLDER = 2 * LEDGER_SLOTS
 """Connections; it may have half as many processes, and each may come again before its old one is known to be gone."""
@@ -124,7 +125,7 @@ class Desk:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 
     def _line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
-        usual = wire.read_usual(raw) if one.welcomed else None
+        usual = codec.read_usual(raw) if one.welcomed else None
         if usual is None:
             self._unusual_line(one, raw, now)
             return
@@ -139,11 +140,11 @@ class Desk:
         try:
             if len(raw) >= LONGEST:
                 raise TooLong(f"a line of {len(raw) + 1} bytes")
-            line = wire.split(raw)
+            line = codec.split(raw)
             verb = line.verb
             if one.welcomed:
-                message = wire.read(line)
-                wire.remember(raw, message)
+                message = codec.read(line)
+                codec.remember(raw, message)
                 self._dispatch(one, message, now)
             else:
                 self._greet(one, line, now)
@@ -171,7 +172,7 @@ class Desk:
             raise NoHello("say hello first")
         if one.hello is not None:
             raise HelloAgain("hello was said already; the welcome is on its way")
-        message = wire.read(line)
+        message = codec.read(line)
         assert isinstance(message, messages.Hello)
         container = self.registry.find(one.client, message)
         if container is None:

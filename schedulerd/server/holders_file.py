@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from schedulerd.model import SOMEBODY, UNKNOWN
+from schedulerd.core.model import SOMEBODY, UNKNOWN
 
 Seconds = float
 Pids = tuple[int, ...]

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from schedulerd import wire
-from schedulerd.connection import Broken, Connection
-from schedulerd.desk import Desk
-from schedulerd.door import Door
+from schedulerd.core.messages import Hello
+from schedulerd.core.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 from schedulerd.errors import Unusable
-from schedulerd.gates import SharedMemory
-from schedulerd.lives import Lives
-from schedulerd.loop import Loop, Seconds
-from schedulerd.messages import Hello
-from schedulerd.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
+from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.connection import Broken, Connection
+from schedulerd.eventloop.loop import Loop, Seconds
+from schedulerd.eventloop.process_watch import Lives
+from schedulerd.protocol import codec
+from schedulerd.protocol.sessions import Desk
+from schedulerd.server.shared_memory import SharedMemory
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Server:
                 carry[type(order)](order)
 
     def _tell(self, order: Tell) -> None:
-        data = wire.write(order.message)
+        data = codec.write(order.message)
         for client in order.to:
             connection = self.connections.get(client)
             if connection is None:
@@ -171,7 +171,7 @@ class Server:
             if memory is None:
                 memory = self.memories[welcome.container] = SharedMemory(welcome.container, welcome.gpus)
             memory.own_slot(welcome.slot, order.client)
-            connection.send_with(wire.write(welcome), (memory.gate, memory.ledger))
+            connection.send_with(codec.write(welcome), (memory.gate, memory.ledger))
         except OSError as error:
             self._say_seldom(f"client {order.client} is hung up on: there is nothing left for its gate: {error}")
             self._lost(connection)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from deviceplugin.board import Board
-from deviceplugin.node_files import NodeFiles
-from deviceplugin.placement import Policy
-from deviceplugin.server import PluginServer
-from deviceplugin.service import Parts
-from deviceplugin.start_check import NodeCheck
-from deviceplugin.view import View
+from contract.sharing.placement import Policy
+from deviceplugin.core.device_list import View
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.kubelet.calls import Parts
+from deviceplugin.kubelet.server import PluginServer
+from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.prestart import NodeCheck
 from tests.cluster.processes import wait_until
 from tests.deviceplugin.on_node import NodePlugin, Pods
 

@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from contract.load import GpuLoad
-from deviceplugin import placement
-from deviceplugin.board import Board
+from contract.sharing import placement
+from contract.sharing.placement import Policy
+from contract.sharing.scoring import Weights, penalties
+from deviceplugin.core.device_list import View
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
+from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.kubelet_api import messages
 from deviceplugin.layout import Layout
-from deviceplugin.node_files import NodeFiles
-from deviceplugin.placement import Policy
-from deviceplugin.scoring import Weights, penalties
-from deviceplugin.server import PluginServer
-from deviceplugin.service import DevicePlugin, Parts, Streams, prefer
-from deviceplugin.start_check import NodeCheck
-from deviceplugin.view import View
+from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.prestart import NodeCheck
 from tests.bench import Row
 from tests.deviceplugin.fakes import make_inventory
 from tests.deviceplugin.kubelet import Kubelet

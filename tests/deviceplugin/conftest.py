@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from deviceplugin.board import Board
-from deviceplugin.happenings import Registered
-from deviceplugin.inventory import Rules
+from deviceplugin.core.events import Registered
+from deviceplugin.core.inventory import Rules
+from deviceplugin.gpus.publisher import Board
 from deviceplugin.layout import Layout
-from deviceplugin.serve import Plugin
+from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Inject, Settings, Times
 from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
 from tests.deviceplugin.kubelet import Kubelet

@@ -14,12 +14,12 @@ from typing import TypeVar
 import grpc
 
 from contract.load import GpuLoad, Load, encode_load
+from deviceplugin.core.events import Happening
+from deviceplugin.core.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.happenings import Happening
-from deviceplugin.inventory import Gpu, Inventory, Rules, take_stock
-from deviceplugin.lifetime import Listed
-from deviceplugin.nvml import Xid
-from deviceplugin.serve import Plugin
+from deviceplugin.gpus.nvml import Xid
+from deviceplugin.plugin import Plugin
 
 T = TypeVar("T")
 

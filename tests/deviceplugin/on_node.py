@@ -19,10 +19,10 @@ import kubernetes.client
 
 from contract import names
 from contract.device_id import decode
+from deviceplugin.core.retention import Assignment
+from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet_api import podresources
 from deviceplugin.kubelet_api.rpc import ask, dial
-from deviceplugin.lifetime import Assignment
-from deviceplugin.pod_resources import PodResources
 from tests.cluster import archives, pins
 from tests.cluster.node import Node
 from tests.cluster.processes import Process, wait_until

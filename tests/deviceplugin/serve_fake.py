@@ -8,7 +8,7 @@ import logging
 import sys
 
 from deviceplugin import settings
-from deviceplugin.serve import Plugin, stop_when_told
+from deviceplugin.plugin import Plugin, stop_when_told
 from tests.deviceplugin.fakes import FakeLibrary, make_gpu
 
 

@@ -8,10 +8,10 @@ import random
 import sys
 from collections.abc import Iterable
 
-import deviceplugin.service
 from deviceplugin.__main__ import main
+from deviceplugin.core.device_list import View
+from deviceplugin.kubelet import calls
 from deviceplugin.kubelet_api import messages
-from deviceplugin.view import View
 
 
 def shuffle_devices() -> None:
@@ -26,7 +26,7 @@ def shuffle_devices() -> None:
 
 
 def withdraw_preference() -> None:
-    deviceplugin.service.OPTIONS = messages.DevicePluginOptions(pre_start_required=True)
+    calls.OPTIONS = messages.DevicePluginOptions(pre_start_required=True)
 
 
 ODDITIES = {"shuffled": shuffle_devices, "without-preference": withdraw_preference}

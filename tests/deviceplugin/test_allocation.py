@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deviceplugin import cdi
-from deviceplugin.allocation import allocate, key_of, parse, render
+from deviceplugin.core import cdi
+from deviceplugin.core.allocation import allocate, key_of, parse, render
 from deviceplugin.errors import BadSpec, Refused
 from deviceplugin.layout import Layout
 from tests.deviceplugin.fakes import make_gpu, make_inventory

@@ -12,8 +12,8 @@ import pytest
 
 from contract.device_id import decode
 from contract.load import GpuLoad, Load, encode_load
-from deviceplugin.allocation import key_of
-from deviceplugin.happenings import GpuRecovered, GpuUnhealthy, Unanswered
+from deviceplugin.core.allocation import key_of
+from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
 from deviceplugin.settings import Inject
 from tests.deviceplugin.conftest import RunPlugin, Setup
 from tests.deviceplugin.fakes import make_gpu

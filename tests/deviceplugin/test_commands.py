@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from contract.load import GpuLoad, Load, encode_load
-from deviceplugin.server import PREFIX
+from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.settings import Settings
-from deviceplugin.supervise import next_wait
+from deviceplugin.supervisor import next_wait
 from tests.cluster.processes import wait_until
 from tests.deviceplugin.kubelet import Kubelet
 

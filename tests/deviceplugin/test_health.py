@@ -2,8 +2,8 @@
 
 import pytest
 
-from deviceplugin.health import WELL, GpuHealth, answer, lose, raise_xid, unhealthy
-from deviceplugin.xids import XIDS, Meaning, meaning_of
+from deviceplugin.core.health import WELL, GpuHealth, answer, lose, raise_xid, unhealthy
+from deviceplugin.core.xids import XIDS, Meaning, meaning_of
 
 QUIET = 30.0
 

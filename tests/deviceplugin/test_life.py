@@ -2,7 +2,7 @@
 
 import pytest
 
-from deviceplugin.life import Cause, Life, Seen, cause_to_renew, lose, registered, tried
+from deviceplugin.core.registration import Cause, Life, Seen, cause_to_renew, lose, registered, tried
 
 KUBELET, ANOTHER = (1, 10, 100), (1, 11, 200)
 NEW = Life()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from deviceplugin.allocation import Allocation, allocate
-from deviceplugin.checkpoint import parse_checkpoint, parse_others
-from deviceplugin.lifetime import Assignment, Books, free_slots, kept_by_checkpoint_alone, release
-from deviceplugin.view import View
+from deviceplugin.core.allocation import Allocation, allocate
+from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
+from deviceplugin.core.device_list import View
+from deviceplugin.core.retention import Assignment, Books, free_slots, kept_by_checkpoint_alone, release
 from tests.deviceplugin.fakes import make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)

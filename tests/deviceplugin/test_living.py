@@ -10,10 +10,10 @@ import grpc
 import pytest
 
 from contract import names
-from deviceplugin.happenings import Lost, Registered
+from deviceplugin.core.events import Lost, Registered
+from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.kubelet_api import VERSION
-from deviceplugin.serve import Plugin
-from deviceplugin.server import PREFIX
+from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
 from tests.cluster.processes import wait_until
 from tests.deviceplugin.conftest import RunPlugin, Setup, running

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from contract.load import GpuLoad, Load
-from deviceplugin.happenings import GpuRefused
-from deviceplugin.load import LoadMemory, ask_for_load, policy_now
-from deviceplugin.placement import Strategy
-from deviceplugin.scoring import Weights, score
+from contract.sharing.placement import Strategy
+from contract.sharing.scoring import Weights, score
+from deviceplugin.core.events import GpuRefused
+from deviceplugin.node.load import LoadMemory, ask_for_load, policy_now
 from deviceplugin.settings import Settings
 from tests.cluster.processes import wait_until
 from tests.deviceplugin.conftest import RunPlugin, Setup, running

@@ -2,11 +2,11 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from deviceplugin.board import Board
-from deviceplugin.inventory import Rules, take_stock
-from deviceplugin.lifetime import Assignment, Books
-from deviceplugin.metrics import NodeCollector
-from deviceplugin.view import View
+from deviceplugin.core.device_list import View
+from deviceplugin.core.inventory import Rules, take_stock
+from deviceplugin.core.retention import Assignment, Books
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.reporting.metrics import NodeCollector
 from tests.deviceplugin.fakes import make_gpu
 
 A, B, CUT = make_gpu(0), make_gpu(1), make_gpu(2, mig=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from deviceplugin.allocation import Allocation, key_of
+from deviceplugin.core.allocation import Allocation, key_of
 from deviceplugin.layout import Layout
-from deviceplugin.node_files import NodeFiles
+from deviceplugin.node.files import NodeFiles
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from deviceplugin.errors import GpuGone
-from deviceplugin.nvml import Nvml
+from deviceplugin.gpus.nvml import Nvml
 from tests.deviceplugin.test_commands import ROOT, SIMGPU, environment
 
 pytestmark = pytest.mark.skipif(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from contract import names
-from deviceplugin.kubelet_books import KubeletBooks
-from deviceplugin.lifetime import Assignment, Books, Listed
-from deviceplugin.notes import Note
-from deviceplugin.others import read_others, render_others
+from deviceplugin.core.foreign_gpus import read_others, render_others
+from deviceplugin.core.retention import Assignment, Books, Listed
+from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.node.state_file import Note
 from tests.deviceplugin.fakes import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import grpc
 import pytest
 
+from deviceplugin.core.retention import Assignment
+from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet_api import podresources
-from deviceplugin.lifetime import Assignment
-from deviceplugin.pod_resources import PodResources
 
 OURS, OTHER = "nvshare.com/gpu", "nvidia.com/gpu"
 

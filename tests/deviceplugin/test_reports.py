@@ -5,10 +5,18 @@ import json
 import pytest
 
 from contract import names
-from deviceplugin.inventory import Rules, take_stock
-from deviceplugin.node_words import NodeWords, describe_node, label_value
-from deviceplugin.reports import MOST_EVENTS, Event, EventQueue, WordsReport, words_failed, words_to_tell, words_told
-from deviceplugin.view import View
+from deviceplugin.core.device_list import View
+from deviceplugin.core.inventory import Rules, take_stock
+from deviceplugin.core.node_labels import NodeWords, describe_node, label_value
+from deviceplugin.reporting.event_queue import (
+    MOST_EVENTS,
+    Event,
+    EventQueue,
+    WordsReport,
+    words_failed,
+    words_to_tell,
+    words_told,
+)
 from tests.deviceplugin.fakes import make_gpu
 
 A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))

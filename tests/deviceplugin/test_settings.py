@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from contract.sharing.placement import Strategy
+from contract.sharing.scoring import Weights
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
-from deviceplugin.injection import NOTE, Injection, takes_cdi
-from deviceplugin.placement import Strategy
-from deviceplugin.scoring import Weights
+from deviceplugin.node.cdi_support import NOTE, Injection, takes_cdi
 from deviceplugin.settings import Inject, Settings, add_arguments, read_settings
 
 

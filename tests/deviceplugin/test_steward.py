@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from contract import names
-from deviceplugin.allocation import Allocation, allocate, key_of
-from deviceplugin.board import Board
-from deviceplugin.checkpoint import IdSet
-from deviceplugin.cluster import ClusterUnavailable
+from deviceplugin.core.allocation import Allocation, allocate, key_of
+from deviceplugin.core.checkpoint import IdSet
+from deviceplugin.core.device_list import View
+from deviceplugin.core.retention import Assignment, Books, Listed
 from deviceplugin.errors import NodeNotReady
-from deviceplugin.kubelet_books import KubeletBooks
-from deviceplugin.lifetime import Assignment, Books, Listed
-from deviceplugin.node_files import NodeFiles
-from deviceplugin.notes import Note
-from deviceplugin.reports import Event
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.state_file import Note
+from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.reporting.event_queue import Event
+from deviceplugin.reporting.node_reports import ClusterUnavailable
 from deviceplugin.settings import Settings
-from deviceplugin.steward import Steward, StewardParts
-from deviceplugin.view import View
 from tests.deviceplugin.conftest import FAST
 from tests.deviceplugin.fakes import FakeKubelet, make_gpu, make_inventory
 

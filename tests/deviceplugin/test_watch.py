@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from deviceplugin import health
-from deviceplugin.board import Board
-from deviceplugin.happenings import GpuRecovered, GpuUnhealthy
-from deviceplugin.inventory import Gpu, Rules
+from deviceplugin.core import health
+from deviceplugin.core.device_list import View
+from deviceplugin.core.events import GpuRecovered, GpuUnhealthy
+from deviceplugin.core.inventory import Gpu, Rules
+from deviceplugin.gpus.monitor import Watch
+from deviceplugin.gpus.publisher import Board
 from deviceplugin.settings import Times
-from deviceplugin.view import View
-from deviceplugin.watch import Watch
 from tests.deviceplugin.conftest import RunPlugin
 from tests.deviceplugin.fakes import FakeLibrary, make_gpu, make_inventory
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from contract.load import QUERY, decode_load
-from schedulerd.controlclient import ControlClient
+from schedulerd.control.client import ControlClient
 from tests.bench import Row
 from tests.schedulerd.client import PATIENCE, Client, Daemon, running_daemon
 

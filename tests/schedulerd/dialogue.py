@@ -10,11 +10,12 @@ from pathlib import Path
 
 from contract.grammar import Mode
 from contract.line import Line, decode, encode
-from schedulerd import messages, wire
-from schedulerd.desk import Desk
-from schedulerd.model import Accounted, Admit, Container, Hangup, Order, Rules, SetGate, Tell
+from schedulerd.core import messages
+from schedulerd.core.model import Accounted, Admit, Container, Hangup, Order, Rules, SetGate, Tell
+from schedulerd.core.turns import Turns, nobody_before
 from schedulerd.policies import POLICIES
-from schedulerd.turns import Turns, nobody_before
+from schedulerd.protocol import codec
+from schedulerd.protocol.sessions import Desk
 
 DIALOGUES = sorted((Path(__file__).parents[1] / "wire").glob("*.txt"))
 
@@ -126,9 +127,9 @@ class Stage:
         names = {client: name for name, client in self.clients.items()}
         if isinstance(order, Tell):
             for client in order.to:
-                self.inbox[names[client]].append(decode(wire.write(order.message)))
+                self.inbox[names[client]].append(decode(codec.write(order.message)))
         elif isinstance(order, Admit):
-            self.inbox[names[order.client]].append(decode(wire.write(order.welcome)))
+            self.inbox[names[order.client]].append(decode(codec.write(order.welcome)))
         elif isinstance(order, SetGate):
             self.gates[order.container, order.gpu] = order.word
             self.footprint[order.gpu][order.container] = order.pids

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from contract.line import Line, encode
-from schedulerd import wire
-from schedulerd.desk import Desk, believed
-from schedulerd.model import Admit, Hangup, Rules, SetGate, Tell
-from schedulerd.turns import Turns
+from schedulerd.core.model import Admit, Hangup, Rules, SetGate, Tell
+from schedulerd.core.turns import Turns
+from schedulerd.protocol import codec
+from schedulerd.protocol.sessions import Desk, believed
 from tests.drills import Drill, count
 from tests.schedulerd import test_properties
 from tests.schedulerd.test_fairness import crowded, longest_wait_bound
@@ -91,7 +91,7 @@ def fuzz(lines: int, seed: int = 1) -> str:
         for order in desk.take_orders():
             if isinstance(order, Tell):
                 answers += len(order.to)
-                wire.write(order.message)
+                codec.write(order.message)
             elif isinstance(order, SetGate):
                 gates[order.container, order.gpu] = order.word
             elif isinstance(order, Hangup):

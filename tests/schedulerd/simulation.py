@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from contract.grammar import Mode
-from schedulerd.messages import Grant, Revoked, Wanted, Yield
-from schedulerd.model import Container, Rules
+from schedulerd.core.messages import Grant, Revoked, Wanted, Yield
+from schedulerd.core.model import Container, Rules
 from tests.schedulerd.stage import Floor
 
 FOREVER = float("inf")

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
-from schedulerd.model import Accounted, Container, Hangup, Notice, Order, Rules, SetGate, Stage, Tell
-from schedulerd.turns import Turns, nobody_before
+from schedulerd.core.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
+from schedulerd.core.model import Accounted, Container, Hangup, Notice, Order, Rules, SetGate, Stage, Tell
+from schedulerd.core.turns import Turns, nobody_before
 
 
 class Broken(AssertionError):

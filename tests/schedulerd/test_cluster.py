@@ -6,7 +6,7 @@ import kubernetes
 import pytest
 
 from schedulerd.observer import cluster as module
-from schedulerd.observer.whose import Owner
+from schedulerd.observer.pod_facts import Owner
 from tests.schedulerd.client import PATIENCE
 
 pytestmark = pytest.mark.cluster

@@ -2,10 +2,10 @@
 
 import pytest
 
-from schedulerd.desk import Desk, believed
-from schedulerd.messages import Grant, Revoked, Yield
-from schedulerd.model import Container, Rules, Tell
-from schedulerd.turns import Turns
+from schedulerd.core.messages import Grant, Revoked, Yield
+from schedulerd.core.model import Container, Rules, Tell
+from schedulerd.core.turns import Turns
+from schedulerd.protocol.sessions import Desk, believed
 from tests.schedulerd.stage import Floor
 
 NOBODY = (-float("inf"), {})

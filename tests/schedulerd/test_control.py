@@ -8,7 +8,7 @@ import time
 import pytest
 
 from contract.load import QUERY, decode_load
-from schedulerd.controlclient import ControlClient
+from schedulerd.control.client import ControlClient
 from tests.schedulerd.client import Client, running_daemon
 
 

@@ -1,10 +1,10 @@
 """Connections without end from one container: the others have room all the same."""
 
 from contract.shared_memory import LEDGER_SLOTS
-from schedulerd.desk import Desk, believed
-from schedulerd.messages import Complaint
-from schedulerd.model import Hangup, Rules, Tell
-from schedulerd.turns import Turns
+from schedulerd.core.messages import Complaint
+from schedulerd.core.model import Hangup, Rules, Tell
+from schedulerd.core.turns import Turns
+from schedulerd.protocol.sessions import Desk, believed
 
 MOST = 2 * LEDGER_SLOTS
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from contract import shared_memory as layout
-from schedulerd.controlclient import ControlClient
+from schedulerd.control.client import ControlClient
 from schedulerd.errors import Unusable
 from tests.schedulerd.client import Client, running_daemon
 from tests.schedulerd.drill_daemon import holder_process

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from contract.grammar import Mode
-from schedulerd import steering
-from schedulerd.histories import Histories
-from schedulerd.messages import Done, Using
-from schedulerd.model import Rules
+from schedulerd.core import operator
+from schedulerd.core.history import Histories
+from schedulerd.core.messages import Done, Using
+from schedulerd.core.model import Rules
 from schedulerd.observer.fairness import jain
 from schedulerd.policies import POLICIES
 from tests.schedulerd.simulation import Simulation, worker
@@ -296,7 +296,7 @@ def changed_to_fair(policy, *, holders, quantum=None, seconds):
             floor.want(process, "GPU-1")
             floor.done(process, turn)
     assert floor.turns.tenants["waited"].shares["GPU-1"].turns == 0
-    steering.set_policy(floor.turns, POLICIES["fair"], floor.now)
+    operator.set_policy(floor.turns, POLICIES["fair"], floor.now)
     floor.carry_out()
     wait_for(floor, "waited")
     return floor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulerd.footprint import SOMEBODY, Footprint
+from schedulerd.server.holders_file import SOMEBODY, Footprint
 
 FREE = -float("inf")
 

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from contract.line import Line
-from schedulerd.controlclient import ControlClient
-from schedulerd.identity import pod_uid_of
+from schedulerd.control.client import ControlClient
+from schedulerd.identity.clients import pod_uid_of
 from tests.schedulerd.client import PATIENCE, Client, Daemon, Silence
 
 

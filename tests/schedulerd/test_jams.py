@@ -3,7 +3,7 @@
 import pytest
 
 from contract.grammar import Mode
-from schedulerd.model import Rules
+from schedulerd.core.model import Rules
 from schedulerd.policies import POLICIES
 from tests.schedulerd.simulation import worker
 from tests.schedulerd.stage import Floor

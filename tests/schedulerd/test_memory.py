@@ -3,10 +3,10 @@
 import pytest
 
 from contract.grammar import AllocationKind
-from schedulerd import memory, steering
+from schedulerd.core import memory, operator
+from schedulerd.core.messages import Reserve, Using
+from schedulerd.core.model import MIB, Container, Rules
 from schedulerd.errors import NoMemory
-from schedulerd.messages import Reserve, Using
-from schedulerd.model import MIB, Container, Rules
 from tests.schedulerd.stage import Floor
 
 GIB = 1024 * MIB
@@ -172,7 +172,7 @@ def test_turns_are_so_long_that_switching_costs_two_percent_until_the_first_paus
 def test_a_fixed_turn_is_kept(floor, facts, fixed, seconds):
     a = join(floor, "a", has=12 * GIB, **facts)
     join(floor, "b", has=12 * GIB)
-    steering.set_quantum(floor.turns, None, fixed, floor.now)
+    operator.set_quantum(floor.turns, None, fixed, floor.now)
 
     assert turn_of(floor, a) == pytest.approx(seconds)
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from contract.load import QUERY, decode_load
-from schedulerd.controlclient import ControlClient
+from schedulerd.control.client import ControlClient
 from tests.schedulerd.bench_handoff import _child as observer_of
 from tests.schedulerd.client import PATIENCE, Client
 from tests.schedulerd.test_identity import NodeDaemon

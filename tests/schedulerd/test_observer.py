@@ -10,18 +10,18 @@ import pytest
 
 from contract.grammar import AllocationKind, Mode
 from contract.line import Line, decode, encode
+from schedulerd.core.node_state import PodFacts
 from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
     ContainerDevices,
     ContainerResources,
     ListPodResourcesResponse,
     PodResources,
 )
-from schedulerd.node import PodFacts
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness, jain
 from schedulerd.observer.kubelet import Kubelet
+from schedulerd.observer.pod_facts import Owner, as_line, facts, owners, summarise
 from schedulerd.observer.service import Observer
-from schedulerd.observer.whose import Owner, as_line, facts, owners, summarise
 from schedulerd.settings import build_parser, read_settings
 from tests.schedulerd.client import PATIENCE
 from tests.schedulerd.generate_kubelet_api import stale

@@ -16,10 +16,10 @@ from hypothesis.stateful import (
 )
 
 from contract.grammar import Mode
-from schedulerd import steering
+from schedulerd.core import operator
+from schedulerd.core.messages import Held, Reserve, Using
+from schedulerd.core.model import MIB, Container, Rules
 from schedulerd.errors import NoMemory
-from schedulerd.messages import Held, Reserve, Using
-from schedulerd.model import MIB, Container, Rules
 from schedulerd.policies import POLICIES
 from tests.schedulerd.stage import Broken, Floor
 
@@ -130,7 +130,7 @@ class Scheduler(RuleBasedStateMachine):
             pass
         self.floor.carry_out()
 
-    @rule(gpu=st.sampled_from(UUIDS), change=st.sampled_from([steering.resume, steering.resume, steering.pause]))
+    @rule(gpu=st.sampled_from(UUIDS), change=st.sampled_from([operator.resume, operator.resume, operator.pause]))
     def pause(self, gpu, change):
         change(self.floor.turns, [self.floor.turns.gpu(gpu)], self.floor.now)
         self.floor.pass_time(0)
@@ -138,14 +138,14 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(policy=st.sampled_from(sorted(POLICIES)))
     def policy(self, policy):
-        steering.set_policy(self.floor.turns, POLICIES[policy], self.floor.now)
+        operator.set_policy(self.floor.turns, POLICIES[policy], self.floor.now)
         self.floor.carry_out()
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())
     def welcome_anew(self, data):
         tenant = self.floor.turns.members[self.process(data)]
-        steering.welcome_anew(self.floor.turns, tenant, self.floor.now)
+        operator.welcome_anew(self.floor.turns, tenant, self.floor.now)
         self.floor.carry_out()
 
     @precondition(lambda self: not self.has_lied)
@@ -172,8 +172,8 @@ class Scheduler(RuleBasedStateMachine):
         if not hasattr(self, "floor"):
             return
         floor = self.floor
-        steering.resume(floor.turns, list(floor.turns.grants.gpus.values()), floor.now)
-        steering.set_policy(floor.turns, POLICIES["rr"], floor.now)
+        operator.resume(floor.turns, list(floor.turns.grants.gpus.values()), floor.now)
+        operator.set_policy(floor.turns, POLICIES["rr"], floor.now)
         floor.carry_out()
         waiting = {wish.serial: wish for one in floor.turns.tenants.values() for wish in one.wishes.values()}
         before = floor.turns.grants._counter

@@ -13,16 +13,16 @@ import pytest
 
 from contract.grammar import Mode
 from contract.line import Line, decode, encode
-from schedulerd.allocation import Allocation
-from schedulerd.desk import Desk
-from schedulerd.identity import Folders
-from schedulerd.loop import Loop
-from schedulerd.model import Rules
-from schedulerd.node import Node, PodFacts
+from schedulerd.core.model import Rules
+from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.turns import Turns
+from schedulerd.eventloop.loop import Loop
+from schedulerd.identity.allocation import Allocation
+from schedulerd.identity.clients import Folders
+from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER
-from schedulerd.questions import Questions
-from schedulerd.server import Server
-from schedulerd.turns import Turns
+from schedulerd.protocol.sessions import Desk
+from schedulerd.server.server import Server
 from tests.schedulerd.client import PATIENCE
 
 OLD, NEW = (f"{one}0000000-0000-0000-0000-000000000000" for one in "12")

@@ -10,13 +10,13 @@ import pytest
 
 from contract.line import decode
 from contract.shared_memory import LEDGER_SLOTS
-from schedulerd import views
-from schedulerd.controlclient import ControlClient
-from schedulerd.model import Container, Rules
-from schedulerd.node import Node, PodFacts
+from schedulerd.control import status
+from schedulerd.control.client import ControlClient
+from schedulerd.core.model import Container, Rules
+from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.turns import Turns
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
-from schedulerd.turns import Turns
 from tests.schedulerd.client import PATIENCE, running_daemon
 from tests.simgpu.machine import BUILD, ROOT, Machine, in_own_process_namespace
 
@@ -132,6 +132,6 @@ def test_every_process_of_a_full_container_is_named_and_fits_the_line():
         turns.join(pid, Container(key=key, gpus=("GPU-1",)))
     pod = PodFacts(namespace="n" * 63, pod="p" * 253, container="c" * 63)
     node = Node(pids={pid: pid for pid in processes}, pods={key: pod})
-    [words] = [line.words for line in map(decode, views.status(turns, node, now=0.0)) if line.verb == "container"]
+    [words] = [line.words for line in map(decode, status.status(turns, node, now=0.0)) if line.verb == "container"]
 
     assert words["pids"].split(",") == list(map(str, processes))

@@ -4,10 +4,10 @@ import pytest
 
 from contract.line import Line, decode
 from contract.load import decode_load
-from schedulerd.control import Requests
-from schedulerd.model import Container, Rules
-from schedulerd.node import Node
-from schedulerd.turns import Turns
+from schedulerd.control.server import Requests
+from schedulerd.core.model import Container, Rules
+from schedulerd.core.node_state import Node
+from schedulerd.core.turns import Turns
 
 
 class Machine:

@@ -7,7 +7,7 @@ import pytest
 from kubernetes import client
 
 from schedulerd.observer import cluster as module
-from schedulerd.observer.whose import Owner
+from schedulerd.observer.pod_facts import Owner
 
 
 class Server:

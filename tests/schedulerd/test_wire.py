@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 
 from contract.line import Line, decode, encode
-from schedulerd import messages, wire
+from schedulerd.core import messages
 from schedulerd.errors import Refused
+from schedulerd.protocol import codec
 
 USUAL = st.builds(
     lambda epoch, counter, reason, busy: (
@@ -23,14 +24,14 @@ USUAL = st.builds(
 
 def the_long_way(raw):
     try:
-        return wire.read(wire.split(raw))
+        return codec.read(codec.split(raw))
     except Refused:
         return None
 
 
 @given(USUAL | st.binary(max_size=60))
 def test_a_line_read_at_sight_means_what_the_long_way_says(raw):
-    at_sight = wire.read_usual(raw)
+    at_sight = codec.read_usual(raw)
 
     assert at_sight is None or at_sight == the_long_way(raw)
 
@@ -38,9 +39,9 @@ def test_a_line_read_at_sight_means_what_the_long_way_says(raw):
 @pytest.mark.parametrize("raw", [b"want gpus=GPU-1,GPU-2", b"want gpus=GPU-1 colour=green"])
 def test_a_want_is_known_at_sight_the_second_time(raw):
     message = the_long_way(raw)
-    wire.remember(raw, message)
+    codec.remember(raw, message)
 
-    assert wire.read_usual(raw) == message == messages.Want(tuple(raw.split()[1].decode()[5:].split(",")))
+    assert codec.read_usual(raw) == message == messages.Want(tuple(raw.split()[1].decode()[5:].split(",")))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_want_is_known_at_sight_the_second_time(raw):
 )
 def test_a_line_out_of_form_is_refused(text):
     with pytest.raises(Refused):
-        wire.read(wire.split(text.encode()))
+        codec.read(codec.split(text.encode()))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_line_out_of_form_is_refused(text):
     ],
 )
 def test_what_the_daemon_says_is_in_the_contracts_form(message):
-    raw = wire.write(message)
+    raw = codec.write(message)
 
     assert decode(raw) == decode(encode(decode(raw)))
     assert isinstance(decode(raw), Line)

@@ -14,8 +14,8 @@ from typing import Any
 import jsonpointer
 import yaml
 
-from webhook.fields import Json
-from webhook.rules import POD_RULES
+from webhook.admission.json_fields import Json
+from webhook.admission.rules import POD_RULES
 
 FOLDER = Path(__file__).with_name("cases")
 OPTED_IN = {"nvshare.com/injection": "enabled"}

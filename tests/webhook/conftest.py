@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from tests.webhook.files import Files
-from webhook.certificates import write_set
+from webhook.certs.files import write_set
 
 
 @pytest.fixture(scope="session")

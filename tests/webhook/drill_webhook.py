@@ -22,8 +22,8 @@ from tests.webhook.pods import random_namespace, random_pod
 from tests.webhook.properties import check_properties
 from tests.webhook.real import Server, all_policies, installed, registered, serving, wait_for_policies
 from tests.webhook.stall import STALLS, hold
-from webhook.certificates import write_set
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
+from webhook.certs.files import write_set
 
 _NAMESPACES = 20
 

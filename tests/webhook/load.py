@@ -15,7 +15,7 @@ import psutil
 from tests.webhook.cases import review_of
 from tests.webhook.real import ApiClient
 from tests.webhook.samples import container, pod
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
 
 
 def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:

@@ -6,7 +6,7 @@ A `random.Random` decides, so that hypothesis can shrink what fails and a drill 
 from random import Random
 from typing import Any
 
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
 
 _HOOK = "/usr/lib/nvshare/libnvshare.so"
 _AMOUNTS = ("1", "1", "1", "1", "2", "3", "0", 1, 2, "1e0", "1k", "1500m", "-1", "4")

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
 
 Ask = Callable[[Json], Json]
 """A pod in, the `response` of the review's answer out."""

@@ -22,8 +22,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.cluster.control_plane import ControlPlane
-from webhook.fields import Json
-from webhook.policies import validating_policies, webhook_configurations
+from webhook.admission.json_fields import Json
+from webhook.apiserver.validating_policies import validating_policies, webhook_configurations
 
 _WAIT_SECONDS = 30.0
 _LISTENING = "serving https://"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
 
 
 def container(name: str, vgpus: int | None = 1, **more: Any) -> Json:

@@ -10,8 +10,8 @@ from tests.cluster.control_plane import ControlPlane
 from tests.webhook.cases import CASES
 from tests.webhook.samples import container, pod
 from webhook.__main__ import main
-from webhook.audit import Flaw, audit_pod
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
+from webhook.offline.audit import Flaw, audit_pod
 
 _COMPLETE = next(case.pod for case in CASES if case.name == "own-output")
 _PREPARED = {"env": [{"name": "LD_PRELOAD", "value": CONTAINER_HOOK}, {"name": "NVSHARE_MODE", "value": "single"}]}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.webhook.load import body
-from webhook.app import LARGEST_BODY, MOST_BYTES_IN_FLIGHT, Reply, Service, review
+from webhook.admission.namespace_policy import NamespacePolicy, policy_of
 from webhook.errors import NamespaceUnknown
-from webhook.namespace_policy import NamespacePolicy, policy_of
+from webhook.serving.app import LARGEST_BODY, MOST_BYTES_IN_FLIGHT, Reply, Service, review
 
 
 class _Nothing:

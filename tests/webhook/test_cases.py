@@ -10,10 +10,10 @@ import jsonpatch
 import pytest
 
 from tests.webhook.cases import CASES, Case, review_of
-from webhook.decision import Stage, Volumes
-from webhook.fields import Json
-from webhook.namespace_policy import read_namespace
-from webhook.review import Answer, answer
+from webhook.admission.decision import Stage, Volumes
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import read_namespace
+from webhook.admission.review import Answer, answer
 
 
 def _answer(case: Case, pod: Json, stage: Stage = Stage.MUTATE, volumes: Volumes = Volumes.AUTO) -> Answer:

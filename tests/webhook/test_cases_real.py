@@ -20,9 +20,9 @@ from tests.webhook.real import (
     serving,
     wait_for_policies,
 )
-from webhook.fields import Json
-from webhook.rules import POD_RULES
-from webhook.rules.kinds import NVIDIA_RUNTIMES
+from webhook.admission.json_fields import Json
+from webhook.admission.rules import POD_RULES
+from webhook.admission.rules.pod_kind import NVIDIA_RUNTIMES
 
 pytestmark = pytest.mark.cluster
 

@@ -7,9 +7,9 @@ import yaml
 
 from tests.webhook.cases import CASES
 from webhook.__main__ import main
-from webhook.fields import Json
-from webhook.generated import all_rules, examples_in, manifests, refusals_page
-from webhook.namespace_policy import EXCLUDED_NAMESPACES
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
+from webhook.apiserver.generated import all_rules, examples_in, manifests, refusals_page
 
 ROOT = Path(__file__).parents[2]
 _CASES = ROOT / "tests" / "webhook" / "cases"

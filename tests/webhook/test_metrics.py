@@ -4,10 +4,10 @@ import pytest
 
 from tests.webhook.cases import review_of
 from tests.webhook.samples import container, pod
-from webhook.decision import Stage, Volumes
-from webhook.metrics import Metrics
-from webhook.namespace_policy import policy_of
-from webhook.review import answer
+from webhook.admission.decision import Stage, Volumes
+from webhook.admission.namespace_policy import policy_of
+from webhook.admission.review import answer
+from webhook.serving.metrics import Metrics
 
 
 @pytest.mark.parametrize("injection", ["enabled", "warn"])

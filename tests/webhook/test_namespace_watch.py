@@ -10,10 +10,10 @@ import kubernetes.client
 import pytest
 
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from webhook import namespace_watch
+from webhook.admission.json_fields import Json
 from webhook.errors import NotSynced
-from webhook.fields import Json
-from webhook.namespace_watch import Gone, WatchedNamespaces, watch_cluster
+from webhook.namespaces import watch
+from webhook.namespaces.watch import Gone, WatchedNamespaces, watch_cluster
 
 
 def _namespace(name: str, version: int, **annotations: str) -> Json:
@@ -98,7 +98,7 @@ def test_what_cannot_be_known_is_an_error_that_the_api_server_retries() -> None:
     "strange", [[1], ["text"], [{"metadata": 3}], [{"type": "ADDED", "object": [1]}], [_event("ADDED", {})]], ids=str
 )
 def test_the_watch_outlives_a_strange_answer(strange: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespace_watch, "_RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(watch, "_RETRY_SECONDS", (0.0,))
     api = ScriptedApi(lists=[strange, [], [_namespace("a", 5)]], watches=[strange, []])
     namespaces = WatchedNamespaces(api)
     thread = threading.Thread(target=namespaces.run, daemon=True)

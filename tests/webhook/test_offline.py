@@ -10,9 +10,9 @@ import yaml
 
 from tests.webhook.samples import container, pod
 from webhook.__main__ import main
-from webhook.fields import Json
-from webhook.manifest_yaml import read_documents, write_documents
-from webhook.offline import POD_PLACES
+from webhook.admission.json_fields import Json
+from webhook.offline.judgement import POD_PLACES
+from webhook.offline.manifest_yaml import read_documents, write_documents
 
 ENABLED = ("--injection", "enabled")
 

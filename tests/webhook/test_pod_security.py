@@ -14,9 +14,9 @@ from tests.webhook.cases import OPTED_IN
 from tests.webhook.real import Answer, ApiClient, installed, registered, serving
 from tests.webhook.samples import container, pod
 from webhook.__main__ import main
-from webhook.decision import Volumes, gather
-from webhook.namespace_policy import POD_SECURITY_LABEL, PodSecurity, policy_of
-from webhook.pod import read_pod
+from webhook.admission.decision import Volumes, gather
+from webhook.admission.namespace_policy import POD_SECURITY_LABEL, PodSecurity, policy_of
+from webhook.admission.pod import read_pod
 from webhook.settings import read_settings
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
 from tests.webhook.real import Answer, ApiClient, all_policies, installed, wait_for_policies
 from tests.webhook.samples import container, pod
-from webhook import hide_gpus
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
+from webhook.apiserver import hide_gpus
 
 pytestmark = pytest.mark.cluster
 OPTED_IN = {"nvshare.com/injection": "enabled"}

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.webhook.cases import OPTED_IN, review_of
 from tests.webhook.pods import random_namespace, random_pod
 from tests.webhook.properties import check_properties
-from webhook.decision import Stage, Volumes
-from webhook.fields import Json
-from webhook.namespace_policy import policy_of
-from webhook.patch import escape
-from webhook.path import resolve, touches
-from webhook.pod import count_vgpus, read_pod
-from webhook.review import answer, parse
-from webhook.words import preload_with_hook
+from webhook.admission.decision import Stage, Volumes
+from webhook.admission.host_paths import resolve, touches
+from webhook.admission.injected import preload_with_hook
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import policy_of
+from webhook.admission.patch import escape
+from webhook.admission.pod import count_vgpus, read_pod
+from webhook.admission.review import answer, parse
 
 _HOOK = "/usr/lib/nvshare/libnvshare.so"
 

@@ -20,8 +20,8 @@ from tests.webhook.files import Files
 from tests.webhook.load import Connection, body
 from tests.webhook.real import Server, serving
 from tests.webhook.stall import STALLS, hold
-from webhook.certificates import write_set
-from webhook.server import bind
+from webhook.certs.files import write_set
+from webhook.serving.server import bind
 
 
 @pytest.fixture(scope="module")

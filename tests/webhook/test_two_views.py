@@ -11,10 +11,10 @@ import pytest
 from tests.webhook.cases import OPTED_IN, review_of
 from tests.webhook.properties import completed_by
 from tests.webhook.samples import container, pod
-from webhook.decision import Decision, Stage, Volumes
-from webhook.fields import Json
-from webhook.namespace_policy import policy_of
-from webhook.review import Answer, answer
+from webhook.admission.decision import Decision, Stage, Volumes
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import policy_of
+from webhook.admission.review import Answer, answer
 
 Words = dict[str, str]
 _GANG, _PER_DEVICE = {"nvshare.com/multi-gpu": "gang"}, {"nvshare.com/multi-gpu": "per-device"}

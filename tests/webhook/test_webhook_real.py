@@ -16,7 +16,7 @@ from tests.cluster.control_plane import ControlPlane, Options, control_plane
 from tests.webhook.balance import balanced
 from tests.webhook.load import bursts, realistic_pod
 from tests.webhook.real import ApiClient, Server, all_policies, installed, registered, serving, wait_for_policies
-from webhook.certificates import write_set
+from webhook.certs.files import write_set
 
 pytestmark = pytest.mark.cluster
 OPTED_IN = {"nvshare.com/injection": "enabled"}

@@ -7,8 +7,8 @@ import time
 
 from tests.webhook_certs.scene import QUICK
 from webhook.certs.cluster import Cluster
-from webhook.certs.phases import Asked, Step
-from webhook.certs.rotation import Surroundings, rotate
+from webhook.certs.core.phases import Asked, Step
+from webhook.certs.core.rotation import Surroundings, rotate
 from webhook.cluster_client import client_of
 
 

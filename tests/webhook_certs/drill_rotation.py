@@ -13,7 +13,7 @@ from tests.drills import Drill, count
 from tests.webhook_certs import scene
 from tests.webhook_certs.load import Load, rejections, under_load
 from tests.webhook_certs.replica import Replica
-from webhook.certs.phases import Asked
+from webhook.certs.core.phases import Asked
 
 ENOUGH = 2_000
 _STEPS = 8

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from webhook.certs.cluster import Cluster
-from webhook.certs.keep import into_folder, keep
+from webhook.certs.keeper import into_folder, keep
 
 
 def own_address() -> str:

@@ -16,12 +16,12 @@ import yaml
 from tests.cluster.control_plane import ControlPlane, Options, control_plane
 from tests.cluster.processes import wait_until
 from tests.webhook_certs.replica import Replica, own_address, replicas
-from webhook.certs import material
 from webhook.certs.cluster import Cluster
-from webhook.certs.material import Phase
-from webhook.certs.phases import Asked
-from webhook.certs.rotation import Surroundings, rotate
-from webhook.certs.settings import Settings
+from webhook.certs.core import secret
+from webhook.certs.core.phases import Asked
+from webhook.certs.core.rotation import Surroundings, rotate
+from webhook.certs.core.secret import Phase
+from webhook.certs.core.settings import Settings
 
 BASE = Path(__file__).parents[2] / "manifests" / "base"
 NAMESPACE = "nvshare-system"
@@ -86,7 +86,7 @@ def is_whole(plane: ControlPlane) -> bool:
     cluster = rotator(plane)
     parts, _ = cluster.read(now=now())
     seen = cluster.see(dial=True)
-    leaf = material.to_der(parts.serving.certificate) if parts.serving else None
+    leaf = secret.to_der(parts.serving.certificate) if parts.serving else None
     return (
         parts.phase is Phase.SETTLED
         and len(seen.bundles) >= 2

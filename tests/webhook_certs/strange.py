@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from webhook.certs.issue import Pair
+from webhook.certs.core.issue import Pair
 
 _P256 = bytes.fromhex("06082a8648ce3d030107")
 _NO_CURVE = bytes.fromhex("06082a8648ce3d03017f")

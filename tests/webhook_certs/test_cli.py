@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.control_plane import ControlPlane
 from tests.webhook_certs.replica import Replica
 from webhook.certs.cli import WHAT
-from webhook.certs.phases import Asked
+from webhook.certs.core.phases import Asked
 
 PROGRAM = Path(sys.executable).with_name("nvshare-webhook")
 NOBODY = """

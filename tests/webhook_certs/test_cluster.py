@@ -12,7 +12,7 @@ from tests.cluster.processes import wait_until
 from tests.webhook_certs.drill_rotation import dies_after, figures, rotate_until
 from tests.webhook_certs.replica import Replica
 from tests.webhook_certs.scene import BASE, NAMESPACE, is_whole, run, vgpu_pod
-from webhook.certs.phases import Asked
+from webhook.certs.core.phases import Asked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -14,11 +14,11 @@ import pytest
 
 from tests.webhook_certs.test_cli import NOBODY, certs
 from webhook.__main__ import main
-from webhook.certs import issue, material
 from webhook.certs.cluster import Cluster
-from webhook.certs.keep import keep
-from webhook.certs.material import Material
-from webhook.certs.settings import Settings
+from webhook.certs.core import issue, secret
+from webhook.certs.core.secret import Material
+from webhook.certs.core.settings import Settings
+from webhook.certs.keeper import keep
 
 
 def answer(body: bytes, *, status: str = "200 OK", more: int = 0) -> bytes:
@@ -55,7 +55,7 @@ def whole_secret() -> bytes:
     now = datetime.now(UTC)
     authority = issue.new_authority(now=now, days=100)
     leaf = issue.new_leaf(authority, Settings().server_names, now=now, days=10)
-    data = material.write(Material(authority, leaf))
+    data = secret.write(Material(authority, leaf))
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     return answer(json.dumps({"metadata": {"resourceVersion": "1"}, "data": encoded}).encode())
 

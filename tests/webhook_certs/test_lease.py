@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.certs import lease
-from webhook.certs.keep import into_folder
+from webhook.certs.core import lease
+from webhook.certs.keeper import into_folder
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.webhook_certs import strange
 from tests.webhook_certs.world import ENTRIES, SETTINGS, START, FakeWorld, Killed
-from webhook.certs import issue, material
-from webhook.certs.errors import StandsStill
-from webhook.certs.material import Material, Phase
-from webhook.certs.phases import Act, Asked, Step
-from webhook.certs.rotation import mend, rotate
+from webhook.certs.core import issue, secret
+from webhook.certs.core.errors import StandsStill
+from webhook.certs.core.phases import Act, Asked, Step
+from webhook.certs.core.rotation import mend, rotate
+from webhook.certs.core.secret import Material, Phase
 
 
 def installed() -> FakeWorld:
@@ -35,7 +35,7 @@ def is_whole(world: FakeWorld) -> bool:
     """Settled, served by every replica, and exactly the one CA trusted."""
     found = parts(world)
     assert found.serving is not None
-    leaf = material.to_der(found.serving.certificate)
+    leaf = secret.to_der(found.serving.certificate)
     return (
         found.phase is Phase.SETTLED
         and not found.previous
@@ -204,10 +204,10 @@ def test_a_ca_near_its_end_is_replaced_without_a_cronjob():
     world = installed()
     old = issue.new_authority(now=world.now, days=0.3)
     leaf = issue.new_leaf(old, SETTINGS.server_names, now=world.now, days=30)
-    world.bundles = dict.fromkeys(ENTRIES, material.read_bundle(old.certificate))
+    world.bundles = dict.fromkeys(ENTRIES, secret.read_bundle(old.certificate))
     world.guarded = False
-    world.put(material.write(Material(old, leaf)))
-    world.replicas = dict.fromkeys(world.replicas, material.to_der(leaf.certificate))
+    world.put(secret.write(Material(old, leaf)))
+    world.replicas = dict.fromkeys(world.replicas, secret.to_der(leaf.certificate))
     world.pass_time(60)
     world.guarded = True
 
@@ -230,7 +230,7 @@ def test_renewal_comes_before_the_end_without_being_asked_for():
     assert world.refused == []
     assert last.authority != first.authority
     assert last.serving is not None
-    assert material.ends_at(last.serving.certificate) - world.now > timedelta(days=SETTINGS.leaf_renew_days - 9)
+    assert secret.ends_at(last.serving.certificate) - world.now > timedelta(days=SETTINGS.leaf_renew_days - 9)
 
 
 def test_it_stands_still_with_a_sentence_while_a_replica_serves_the_old_certificate():
@@ -278,7 +278,7 @@ def test_a_replica_that_falls_back_while_the_old_ca_lingers_is_waited_for_again(
 @pytest.mark.parametrize("asked", [Asked.NOTHING, Asked.DUE])
 def test_a_bundle_that_somebody_emptied_is_written_again(asked):
     world = installed()
-    world.bundles[ENTRIES[1]] = material.Bundle()
+    world.bundles[ENTRIES[1]] = secret.Bundle()
 
     run(world, asked)
 
@@ -288,7 +288,7 @@ def test_a_bundle_that_somebody_emptied_is_written_again(asked):
 def test_a_ca_that_somebody_added_to_a_bundle_is_removed():
     world = installed()
     stranger = issue.new_authority(now=world.now, days=10)
-    world.bundles[ENTRIES[0]] |= material.read_bundle(stranger.certificate)
+    world.bundles[ENTRIES[0]] |= secret.read_bundle(stranger.certificate)
 
     run(world, Asked.DUE)
 
@@ -310,7 +310,7 @@ def test_a_serving_certificate_for_another_service_is_replaced():
     found = parts(world)
     assert found.authority is not None
     wrong = issue.new_leaf(found.authority, ["other.example.svc"], now=world.now, days=30)
-    world.put(material.write(replace(found, serving=wrong)))
+    world.put(secret.write(replace(found, serving=wrong)))
 
     run(world, Asked.NOTHING)
     world.pass_time(10)

@@ -13,9 +13,9 @@ import urllib3
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import wait_until
 from tests.webhook_certs import scene
-from webhook.certs import dial
-from webhook.certs.errors import StandsStill
-from webhook.certs.phases import Asked
+from webhook.certs import probe
+from webhook.certs.core.errors import StandsStill
+from webhook.certs.core.phases import Asked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def ready(address: str) -> bool:
 
 def shown(address: str) -> bytes | str:
     host, _, port = address.partition(":")
-    (found,) = dial.served([(host, int(port))], "nvshare-webhook.nvshare-system.svc", seconds=5).values()
+    (found,) = probe.served([(host, int(port))], "nvshare-webhook.nvshare-system.svc", seconds=5).values()
     return found
 
 

@@ -12,12 +12,12 @@ from functools import lru_cache
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from webhook.certs import material
-from webhook.certs.errors import Conflict
-from webhook.certs.material import Bundle, Material
-from webhook.certs.phases import Seen, Step
-from webhook.certs.rotation import Surroundings
-from webhook.certs.settings import Settings
+from webhook.certs.core import secret
+from webhook.certs.core.errors import Conflict
+from webhook.certs.core.phases import Seen, Step
+from webhook.certs.core.rotation import Surroundings
+from webhook.certs.core.secret import Bundle, Material
+from webhook.certs.core.settings import Settings
 
 SETTINGS = Settings(poll_seconds=1, trust_seconds=60, linger_seconds=90)
 ENTRIES = ("mutate", "validate")
@@ -53,12 +53,12 @@ class FakeWorld:
     def read(self, *, now: datetime) -> tuple[Material, str]:
         if self.data is None:
             return Material(), ""
-        return material.read(self.data, SETTINGS.server_names, now=now)[0], str(self.version)
+        return secret.read(self.data, SETTINGS.server_names, now=now)[0], str(self.version)
 
     def write(self, parts: Material, version: str) -> None:
         if version != (str(self.version) if self.data is not None else ""):
             raise Conflict("another writer was faster")
-        self.put(material.write(parts))
+        self.put(secret.write(parts))
 
     def see(self, *, dial: bool) -> Seen:
         return Seen(dict(self.bundles), dict(self.replicas) if dial else {})
@@ -121,8 +121,8 @@ class FakeWorld:
 
 @lru_cache
 def _serving(data: tuple[tuple[str, bytes], ...]) -> bytes | None:
-    parts = material.read(dict(data), SETTINGS.server_names, now=START)[0]
-    return None if parts.serving is None else material.to_der(parts.serving.certificate)
+    parts = secret.read(dict(data), SETTINGS.server_names, now=START)[0]
+    return None if parts.serving is None else secret.to_der(parts.serving.certificate)
 
 
 def trusts(bundle: Bundle, leaf: bytes, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from contract import grammar, names
 from contract.grammar import Word
-from webhook.path import MOST_STEPS_UP
+from webhook.admission.host_paths import MOST_STEPS_UP
 
 VGPUS = f"quantity(c.?resources.?limits[?'{names.RESOURCE}'].orValue('0')).asInteger()"
 """The vGPUs of the container `c`; the API server has checked that they are whole, and that requests are the same."""

@@ -9,12 +9,12 @@ from enum import StrEnum
 from contract import names
 from contract.grammar import Injection, Mode, OnMultiGpu
 from contract.reasons import ReasonCode, Refusal
-from webhook.injection import as_completed, complete, hide_gpus_from_debuggers, reduced_containers
-from webhook.namespace_policy import NamespacePolicy, PodSecurity
-from webhook.patch import Operation
-from webhook.pod import Container, Pod, count_vgpus
-from webhook.rule import Facts, Scope
-from webhook.rules import POD_RULES
+from webhook.admission.injection import as_completed, complete, hide_gpus_from_debuggers, reduced_containers
+from webhook.admission.namespace_policy import NamespacePolicy, PodSecurity
+from webhook.admission.patch import Operation
+from webhook.admission.pod import Container, Pod, count_vgpus
+from webhook.admission.rule import Facts, Scope
+from webhook.admission.rules import POD_RULES
 
 
 class Verdict(StrEnum):

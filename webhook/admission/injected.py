@@ -8,8 +8,8 @@ import re
 
 from contract import names, paths
 from contract.grammar import Mode, OnLoss
-from webhook.fields import Json
-from webhook.pod import STEERING_PREFIX, Container
+from webhook.admission.json_fields import Json
+from webhook.admission.pod import STEERING_PREFIX, Container
 
 SHADOWED: dict[str, str] = {
     "LD_AUDIT": "",

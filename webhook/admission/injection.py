@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from contract import names
-from webhook.fields import Json, read_map, read_maps
-from webhook.patch import Operation, append_all, escape, prepend_all, put, put_members, remove
-from webhook.pod import Container, count_vgpus
-from webhook.rule import Facts
-from webhook.words import HIDDEN, MOUNTS, SHADOWED, VOLUMES, preload_with_hook
+from webhook.admission.injected import HIDDEN, MOUNTS, SHADOWED, VOLUMES, preload_with_hook
+from webhook.admission.json_fields import Json, read_map, read_maps
+from webhook.admission.patch import Operation, append_all, escape, prepend_all, put, put_members, remove
+from webhook.admission.pod import Container, count_vgpus
+from webhook.admission.rule import Facts
 
 _FORMAT = "v1"
 """Of the summary in the annotation `nvshare.com/injected`."""

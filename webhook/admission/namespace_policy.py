@@ -24,7 +24,7 @@ from contract.grammar import (
     read_words,
     unknown_keys,
 )
-from webhook.fields import Json, read_map, read_text, read_texts
+from webhook.admission.json_fields import Json, read_map, read_text, read_texts
 
 EXCLUDED_NAMESPACES = ("kube-system", names.SYSTEM_NAMESPACE)
 """Never ours, whatever their labels say: what starts the webhook may not depend on it."""

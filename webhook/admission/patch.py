@@ -5,7 +5,7 @@ A library's diff of two pods costs a hundred times as much.  May import `fields`
 
 from typing import Any
 
-from webhook.fields import Json
+from webhook.admission.json_fields import Json
 
 Operation = dict[str, Any]
 

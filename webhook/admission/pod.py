@@ -13,7 +13,7 @@ from typing import Any
 from contract import names
 from contract.errors import BadQuantity
 from contract.quantity import parse_quantity
-from webhook.fields import Json, read_flag, read_list, read_map, read_maps, read_text, read_texts
+from webhook.admission.json_fields import Json, read_flag, read_list, read_map, read_maps, read_text, read_texts
 
 STEERING_NAMES = frozenset((names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES"))
 STEERING_PREFIX = "NVSHARE_"

@@ -9,11 +9,11 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from webhook.decision import Decision, Stage, Verdict, Volumes, decide, gather
+from webhook.admission.decision import Decision, Stage, Verdict, Volumes, decide, gather
+from webhook.admission.json_fields import Json, read_map, read_maps, read_text
+from webhook.admission.namespace_policy import NamespacePolicy
+from webhook.admission.pod import read_pod
 from webhook.errors import MalformedReview
-from webhook.fields import Json, read_map, read_maps, read_text
-from webhook.namespace_policy import NamespacePolicy
-from webhook.pod import read_pod
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

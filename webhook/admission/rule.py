@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from contract import names
 from contract.grammar import Mode
 from contract.reasons import ReasonCode, Refusal
-from webhook.namespace_policy import NamespacePolicy
-from webhook.pod import Container, Pod
+from webhook.admission.namespace_policy import NamespacePolicy
+from webhook.admission.pod import Container, Pod
 
 Offenders = tuple[str, ...]
 MODES_OF_SEVERAL = (Mode.GANG, Mode.PER_DEVICE)

@@ -13,14 +13,14 @@ import yaml
 
 from contract import names
 from contract.grammar import Injection
-from webhook import hide_gpus
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
+from webhook.admission.rule import Rule
+from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+from webhook.apiserver import hide_gpus
+from webhook.apiserver.validating_policies import validating_policies, webhook_configurations
 from webhook.errors import StartError
-from webhook.fields import Json
-from webhook.manifest_yaml import write_documents
-from webhook.namespace_policy import EXCLUDED_NAMESPACES
-from webhook.policies import validating_policies, webhook_configurations
-from webhook.rule import Rule
-from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+from webhook.offline.manifest_yaml import write_documents
 
 _NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/rules: change it there.\n"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from contract import names
 from contract.grammar import Injection
-from webhook import cel
-from webhook.fields import Json
-from webhook.namespace_policy import select_opted_in
-from webhook.rules.counts import OTHER_GPU_PREFIXES
-from webhook.words import HIDDEN
+from webhook.admission import cel
+from webhook.admission.injected import HIDDEN
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import select_opted_in
+from webhook.admission.rules.counts import OTHER_GPU_PREFIXES
 
 NAME = "nvshare-hide-gpus"
 _API_VERSION = "admissionregistration.k8s.io/v1"

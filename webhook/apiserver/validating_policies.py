@@ -10,12 +10,12 @@ from typing import Any
 
 from contract import names
 from contract.grammar import Injection, Mode, OnMultiGpu
-from webhook import cel
-from webhook.fields import Json
-from webhook.namespace_policy import EXCLUDED_NAMESPACES, NAME_LABEL, select_namespaces, select_opted_in
-from webhook.rule import Rule, Scope
-from webhook.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
-from webhook.rules.counts import NAMES_MODE_CEL
+from webhook.admission import cel
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES, NAME_LABEL, select_namespaces, select_opted_in
+from webhook.admission.rule import Rule, Scope
+from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+from webhook.admission.rules.counts import NAMES_MODE_CEL
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 WEBHOOK_NAME = "nvshare-webhook"

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webhook.certs import settings as flags
-from webhook.certs.errors import CertificateError
+from webhook.certs.core import settings as flags
+from webhook.certs.core.errors import CertificateError
 
 if TYPE_CHECKING:
     from webhook.certs.cluster import Cluster
@@ -67,8 +67,8 @@ def _run(command: "Callable[[Cluster, argparse.Namespace], int]") -> Callable[[a
 
 
 def _rotate(cluster: "Cluster", arguments: argparse.Namespace) -> int:
-    from webhook.certs.phases import Asked
-    from webhook.certs.rotation import Surroundings, rotate
+    from webhook.certs.core.phases import Asked
+    from webhook.certs.core.rotation import Surroundings, rotate
 
     around = Surroundings(sleep=time.sleep, tell=lambda text: print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True))
     rotate(cluster, Asked(arguments.what), cluster.settings, around)
@@ -76,7 +76,7 @@ def _rotate(cluster: "Cluster", arguments: argparse.Namespace) -> int:
 
 
 def _status(cluster: "Cluster", arguments: argparse.Namespace) -> int:
-    from webhook.certs.status import report
+    from webhook.certs.core.status import report
 
     now = datetime.now(UTC)
     parts, _ = cluster.read(now=now)

@@ -19,11 +19,12 @@ import kubernetes.client
 import kubernetes.config
 import urllib3.exceptions
 
-from webhook.certs import dial, lease, material
-from webhook.certs.errors import CertificateError, Conflict, Unreachable
-from webhook.certs.material import Bundle, Material
-from webhook.certs.phases import Seen
-from webhook.certs.settings import Settings
+from webhook.certs import probe
+from webhook.certs.core import lease, secret
+from webhook.certs.core.errors import CertificateError, Conflict, Unreachable
+from webhook.certs.core.phases import Seen
+from webhook.certs.core.secret import Bundle, Material
+from webhook.certs.core.settings import Settings
 
 Json = dict[str, Any]
 
@@ -48,21 +49,21 @@ class Cluster:
 
     # ---------------------------------------------------------------- Secret
     def read(self, *, now: datetime) -> tuple[Material, str]:
-        secret = self._find(self._secret_path())
-        if secret is None:
+        found = self._find(self._secret_path())
+        if found is None:
             return Material(), ""
-        parts, _ = material.read(_decode(secret.get("data") or {}), self.settings.server_names, now=now)
-        return parts, secret["metadata"]["resourceVersion"]
+        parts, _ = secret.read(_decode(found.get("data") or {}), self.settings.server_names, now=now)
+        return parts, found["metadata"]["resourceVersion"]
 
     def faults(self, *, now: datetime) -> tuple[str, ...]:
         """What cannot be used of the Secret, in sentences."""
-        secret = self._find(self._secret_path())
-        if secret is None:
+        found = self._find(self._secret_path())
+        if found is None:
             return (f"there is no Secret {self.settings.namespace}/{self.settings.secret}",)
-        return material.read(_decode(secret.get("data") or {}), self.settings.server_names, now=now)[1]
+        return secret.read(_decode(found.get("data") or {}), self.settings.server_names, now=now)[1]
 
     def write(self, parts: Material, version: str) -> None:
-        data = {key: base64.b64encode(value).decode() for key, value in material.write(parts).items()}
+        data = {key: base64.b64encode(value).decode() for key, value in secret.write(parts).items()}
         metadata: Json = {"name": self.settings.secret, "namespace": self.settings.namespace, "labels": _LABELS}
         body: Json = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}
         if not version:
@@ -99,11 +100,11 @@ class Cluster:
             found = self._find(self._configuration_path(kind)) or {}
             for entry in found.get("webhooks") or ():
                 bundle = _decode({"ca": entry["clientConfig"].get("caBundle") or ""})["ca"]
-                bundles[f"{kind} {self.settings.configuration}, {entry['name']}"] = material.read_bundle(bundle)
+                bundles[f"{kind} {self.settings.configuration}, {entry['name']}"] = secret.read_bundle(bundle)
         return Seen(bundles, self._served() if dial else {})
 
     def publish(self, bundle: Bundle) -> None:
-        encoded = base64.b64encode(material.write_bundle(bundle)).decode()
+        encoded = base64.b64encode(secret.write_bundle(bundle)).decode()
         for kind in _KINDS:
             found = self._find(self._configuration_path(kind))
             names = [entry["name"] for entry in (found or {}).get("webhooks") or ()]
@@ -124,7 +125,7 @@ class Cluster:
         query = {"labelSelector": f"kubernetes.io/service-name={self.settings.service}"}
         slices = self._call("GET", self._namespaced("/apis/discovery.k8s.io/v1", "endpointslices"), query=query)
         endpoints = sorted({endpoint for item in slices.get("items", ()) for endpoint in _ready(item)})
-        return dial.served(endpoints, self.settings.server_names[0], seconds=self.settings.dial_seconds)
+        return probe.served(endpoints, self.settings.server_names[0], seconds=self.settings.dial_seconds)
 
     # ---------------------------------------------------------------- Lease
     def hold(self, *, now: datetime) -> str:

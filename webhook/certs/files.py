@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from webhook.certs.issue import new_authority, new_leaf
+from webhook.certs.core.issue import new_authority, new_leaf
 from webhook.errors import StartError
 
 _MOST_DAYS = 36_500

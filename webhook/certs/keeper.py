@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from webhook.certs.cluster import Cluster
-from webhook.certs.errors import CertificateError
-from webhook.certs.issue import Pair
-from webhook.certs.phases import hurts
-from webhook.certs.rotation import Surroundings, mend
+from webhook.certs.core.errors import CertificateError
+from webhook.certs.core.issue import Pair
+from webhook.certs.core.phases import hurts
+from webhook.certs.core.rotation import Surroundings, mend
 
 log = logging.getLogger(__name__)
 

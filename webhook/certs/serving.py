@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from webhook.certs.cluster import Cluster
-from webhook.certs.keep import into_folder, keep
-from webhook.certs.settings import Settings
+from webhook.certs.core.settings import Settings
+from webhook.certs.keeper import into_folder, keep
 from webhook.cluster_client import client_of
 
 _MEMORY = Path("/dev/shm")

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import yaml
 
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import NamespacePolicy, read_namespace
 from webhook.errors import MalformedObject, StartError
-from webhook.fields import Json
-from webhook.namespace_policy import NamespacePolicy, read_namespace
 from webhook.settings import Settings
 
 
@@ -69,6 +69,6 @@ def source_of(settings: Settings) -> Namespaces:
     """The source that the settings name."""
     if settings.namespace_file:
         return load_namespace_file(settings.namespace_file)
-    from webhook.namespace_watch import watch_cluster  # the client's import takes a second: only where it is needed
+    from webhook.namespaces.watch import watch_cluster
 
     return watch_cluster(settings.kubeconfig)

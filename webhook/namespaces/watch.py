@@ -16,10 +16,10 @@ import kubernetes.client
 import kubernetes.config
 import urllib3
 
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import NamespacePolicy, read_namespace
 from webhook.cluster_client import client_of, reason_of
 from webhook.errors import MalformedObject, NamespaceUnknown, NotSynced
-from webhook.fields import Json
-from webhook.namespace_policy import NamespacePolicy, read_namespace
 
 _log = logging.getLogger(__name__)
 _WATCH_SECONDS = 30

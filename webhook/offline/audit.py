@@ -9,11 +9,11 @@ from enum import StrEnum
 from contract import names
 from contract.grammar import Injection
 from contract.reasons import Refusal
-from webhook.decision import Stage, Volumes, decide, gather
-from webhook.fields import Json, read_map, read_maps, read_text
-from webhook.injection import undone
-from webhook.namespace_policy import read_namespace
-from webhook.pod import read_pod
+from webhook.admission.decision import Stage, Volumes, decide, gather
+from webhook.admission.injection import undone
+from webhook.admission.json_fields import Json, read_map, read_maps, read_text
+from webhook.admission.namespace_policy import read_namespace
+from webhook.admission.pod import read_pod
 
 _OVER = ("Succeeded", "Failed")
 _RULED_OUT = "NodeNameSet"

@@ -12,12 +12,12 @@ import kubernetes.client
 import kubernetes.config
 import urllib3
 
-from webhook.audit import Finding, audit_all
+from webhook.admission.decision import Volumes
+from webhook.admission.json_fields import Json
+from webhook.admission.namespace_policy import PodSecurity
 from webhook.cluster_client import client_of, reason_of
-from webhook.decision import Volumes
 from webhook.errors import StartError
-from webhook.fields import Json
-from webhook.namespace_policy import PodSecurity
+from webhook.offline.audit import Finding, audit_all
 
 _PAGE = 500
 _SECONDS = 30

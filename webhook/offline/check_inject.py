@@ -16,12 +16,12 @@ import yaml
 
 from contract import names
 from contract.grammar import Injection
-from webhook.decision import VOLUME_CHOICES, Verdict, Volumes
+from webhook.admission.decision import VOLUME_CHOICES, Verdict, Volumes
+from webhook.admission.json_fields import Json, read_text
+from webhook.admission.namespace_policy import NamespacePolicy, PodSecurity, policy_of, read_namespace
 from webhook.errors import MalformedObject, StartError
-from webhook.fields import Json, read_text
-from webhook.manifest_yaml import read_documents, write_documents
-from webhook.namespace_policy import NamespacePolicy, PodSecurity, policy_of, read_namespace
-from webhook.offline import Finding, completed, is_denied, judge, objects_in
+from webhook.offline.judgement import Finding, completed, is_denied, judge, objects_in
+from webhook.offline.manifest_yaml import read_documents, write_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.decision import Decision, Stage, Verdict, Volumes, decide, gather
-from webhook.fields import Json, read_map, read_maps, read_text
-from webhook.namespace_policy import NamespacePolicy, read_namespace
-from webhook.pod import read_pod
-from webhook.rules import NAMESPACE_RULES
+from webhook.admission.decision import Decision, Stage, Verdict, Volumes, decide, gather
+from webhook.admission.json_fields import Json, read_map, read_maps, read_text
+from webhook.admission.namespace_policy import NamespacePolicy, read_namespace
+from webhook.admission.pod import read_pod
+from webhook.admission.rules import NAMESPACE_RULES
 
 _TEMPLATE = ("spec", "template")
 POD_PLACES: dict[tuple[str, str], tuple[str, ...]] = {

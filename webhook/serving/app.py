@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from webhook.decision import Stage, Volumes
+from webhook.admission.decision import Stage, Volumes
+from webhook.admission.json_fields import Json
+from webhook.admission.review import Answer, NamespaceLookup, answer, parse, uid_in
 from webhook.errors import (
     BodyTooLarge,
     MalformedReview,
@@ -27,8 +29,6 @@ from webhook.errors import (
     WebhookError,
     WrongContentType,
 )
-from webhook.fields import Json
-from webhook.review import Answer, NamespaceLookup, answer, parse, uid_in
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import InputStream, StartResponse, WSGIApplication, WSGIEnvironment

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TextIO
 
+from webhook.admission.review import Answer
 from webhook.errors import WebhookError
-from webhook.review import Answer
 
 
 class Format(StrEnum):

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from webhook.decision import Verdict
+from webhook.admission.decision import Verdict
+from webhook.admission.review import Answer
 from webhook.errors import WebhookError
-from webhook.review import Answer
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds; the API server's own begin at 5 ms, which would show nothing here."""

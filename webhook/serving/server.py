@@ -22,16 +22,16 @@ from gunicorn.arbiter import Arbiter
 from prometheus_client import make_wsgi_app
 
 from webhook import VERSION
-from webhook.app import Service, create_app
-from webhook.drain import DrainFlag
+from webhook.admission.review import Answer
 from webhook.errors import StartError, WebhookError
-from webhook.live_tls import LiveTls
-from webhook.logs import DecisionLog
-from webhook.metrics import Metrics
-from webhook.namespaces import Namespaces, source_of
-from webhook.review import Answer
+from webhook.namespaces.sources import Namespaces, source_of
+from webhook.serving.app import Service, create_app
+from webhook.serving.drain import DrainFlag
+from webhook.serving.logs import DecisionLog
+from webhook.serving.metrics import Metrics
+from webhook.serving.tls import LiveTls
+from webhook.serving.worker import Worker
 from webhook.settings import CertificateFrom, Settings, describe
-from webhook.worker import Worker
 
 if TYPE_CHECKING:
     from webhook.certs.serving import KeptPair

@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from webhook.certificates import expiry_of
+from webhook.certs.files import expiry_of
 from webhook.errors import StartError
 
 Identity = tuple[tuple[str, int, int, int], ...]

@@ -4,18 +4,27 @@ Each theme has a module with its entries; the order here is the order of codes i
 May import the contract, `rule` and the themes.
 """
 
-from webhook.rule import PodRule
-from webhook.rules import counts, environment, final, gate, keys, kinds, paths, privileges
+from webhook.admission.rule import PodRule
+from webhook.admission.rules import (
+    annotations,
+    completeness,
+    counts,
+    environment,
+    namespace,
+    pod_kind,
+    privileges,
+    volumes,
+)
 
 POD_RULES: tuple[PodRule, ...] = (
-    *gate.RULES,
-    *keys.RULES,
+    *namespace.RULES,
+    *annotations.RULES,
     *counts.RULES,
-    *kinds.RULES,
+    *pod_kind.RULES,
     *environment.RULES,
     *privileges.RULES,
-    *paths.RULES,
-    *final.RULES,
+    *volumes.RULES,
+    *completeness.RULES,
 )
-CHANGE_RULES = keys.CHANGE_RULES
-NAMESPACE_RULES = gate.NAMESPACE_RULES
+CHANGE_RULES = annotations.CHANGE_RULES
+NAMESPACE_RULES = namespace.NAMESPACE_RULES

@@ -17,9 +17,9 @@ from contract.grammar import (
     unknown_keys,
 )
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.namespace_policy import NamespacePolicy
-from webhook.rule import Change, Facts, Offenders, PodRule, Rule, Scope
+from webhook.admission import cel
+from webhook.admission.namespace_policy import NamespacePolicy
+from webhook.admission.rule import Change, Facts, Offenders, PodRule, Rule, Scope
 
 _KNOWN = ", ".join(word.key for word in POD_ANNOTATIONS)
 _OURS = names.DOMAIN + "/"

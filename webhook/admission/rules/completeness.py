@@ -6,8 +6,8 @@ And, for pods in files, what the API server says by itself.  May import the cont
 from contract import names
 from contract.grammar import Injection
 from contract.reasons import ReasonCode
-from webhook.injection import hide_gpus_from_debuggers, undone
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.admission.injection import hide_gpus_from_debuggers, undone
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _lost(facts: Facts) -> Offenders:

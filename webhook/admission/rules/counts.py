@@ -5,10 +5,10 @@ May import the contract, `cel`, `fields`, `pod` and `rule`.
 
 from contract import names
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.fields import read_list
-from webhook.pod import Container, Pod, read_amount
-from webhook.rule import Facts, Offenders, PodRule, Rule
+from webhook.admission import cel
+from webhook.admission.json_fields import read_list
+from webhook.admission.pod import Container, Pod, read_amount
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule
 
 OTHER_GPU_PREFIXES = ("nvidia.com/", "volcano.sh/vgpu-", "deviceclass.resource.kubernetes.io/")
 """Resources that bring a GPU past our queue."""

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from contract import names
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.fields import Json
-from webhook.pod import Container
-from webhook.rule import MODES_OF_SEVERAL, Facts, Offenders, PodRule, Rule, Scope
-from webhook.words import GUARDED_NAMES, GUARDED_PREFIX, HIDDEN, LET_PASS, is_guarded, our_value
+from webhook.admission import cel
+from webhook.admission.injected import GUARDED_NAMES, GUARDED_PREFIX, HIDDEN, LET_PASS, is_guarded, our_value
+from webhook.admission.json_fields import Json
+from webhook.admission.pod import Container
+from webhook.admission.rule import MODES_OF_SEVERAL, Facts, Offenders, PodRule, Rule, Scope
 
 
 def _set_by_user(facts: Facts) -> Offenders:

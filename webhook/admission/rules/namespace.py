@@ -6,9 +6,9 @@ May import the contract, `cel`, `rule` and `namespace_policy`.
 from contract import names
 from contract.grammar import NAMESPACE_ANNOTATIONS, NAMESPACE_LABELS, WRITTEN_BY_US, Injection
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.namespace_policy import CEILING_PAIRS, EXCLUDED_NAMESPACES, NamespacePolicy
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.admission import cel
+from webhook.admission.namespace_policy import CEILING_PAIRS, EXCLUDED_NAMESPACES, NamespacePolicy
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
 def _excluded(facts: Facts) -> Offenders:

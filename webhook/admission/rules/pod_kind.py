@@ -4,10 +4,10 @@ May import the contract, `cel`, `fields` and `rule`.
 """
 
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.fields import read_map, read_text
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
-from webhook.rules.counts import OTHER_GPUS_CEL, other_gpus
+from webhook.admission import cel
+from webhook.admission.json_fields import read_map, read_text
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.admission.rules.counts import OTHER_GPUS_CEL, other_gpus
 
 NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 """The runtime classes that NVIDIA's operator makes."""

@@ -6,9 +6,9 @@ A namespace may grant each by name (`nvshare.com/allow`).  May import the contra
 from contract import names
 from contract.grammar import Exemption
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.fields import read_flag
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
+from webhook.admission import cel
+from webhook.admission.json_fields import read_flag
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 
 STRONG_CAPABILITIES = ("SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "DAC_READ_SEARCH", "BPF", "ALL")
 """Each leads out of the container: kernel modules, the machine's ports, the node's files by handle, kernel memory."""

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contract import names, paths
 from contract.grammar import Exemption
 from contract.reasons import ReasonCode
-from webhook import cel
-from webhook.fields import Json, read_map, read_text
-from webhook.path import climbs_too_often, is_within, resolve, touches
-from webhook.pod import Container
-from webhook.rule import Facts, Offenders, PodRule, Rule, Scope
-from webhook.words import MOUNTS, OUR_VOLUMES, VOLUMES, is_our_mount, is_our_volume
+from webhook.admission import cel
+from webhook.admission.host_paths import climbs_too_often, is_within, resolve, touches
+from webhook.admission.injected import MOUNTS, OUR_VOLUMES, VOLUMES, is_our_mount, is_our_volume
+from webhook.admission.json_fields import Json, read_map, read_text
+from webhook.admission.pod import Container
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 
 OUR_FOLDERS = (paths.CONTAINER_HOOK_FOLDER, paths.CONTAINER_SOCKETS)
 _OURS = tuple(resolve(folder) for folder in OUR_FOLDERS)

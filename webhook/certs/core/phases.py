@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 
-from webhook.certs.material import Bundle, Material, Phase, ends_at, is_current, to_der, unexpired
-from webhook.certs.settings import Settings
+from webhook.certs.core.secret import Bundle, Material, Phase, ends_at, is_current, to_der, unexpired
+from webhook.certs.core.settings import Settings
 
 
 class Asked(StrEnum):

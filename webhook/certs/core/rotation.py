@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from webhook.certs import issue
-from webhook.certs.errors import Conflict, StandsStill, Unreachable
-from webhook.certs.material import Bundle, Material, Phase, is_current, unexpired
-from webhook.certs.phases import Act, Asked, Seen, Step, decide
-from webhook.certs.settings import Settings
+from webhook.certs.core import issue
+from webhook.certs.core.errors import Conflict, StandsStill, Unreachable
+from webhook.certs.core.phases import Act, Asked, Seen, Step, decide
+from webhook.certs.core.secret import Bundle, Material, Phase, is_current, unexpired
+from webhook.certs.core.settings import Settings
 
 
 class World(Protocol):

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from webhook.certs.issue import Pair
+from webhook.certs.core.issue import Pair
 
 _UNUSABLE = (
     ValueError,

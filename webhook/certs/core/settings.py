@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
 from contract import names
-from webhook.certs.errors import BadSetting
+from webhook.certs.core.errors import BadSetting
 
 T = TypeVar("T")
 

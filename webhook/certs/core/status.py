@@ -6,10 +6,10 @@ Pure: what was seen goes in, a report comes out.  May import this package's pure
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from webhook.certs.issue import Pair
-from webhook.certs.material import Material, Phase, ends_at, to_der
-from webhook.certs.phases import Seen, hurts
-from webhook.certs.settings import Settings
+from webhook.certs.core.issue import Pair
+from webhook.certs.core.phases import Seen, hurts
+from webhook.certs.core.secret import Material, Phase, ends_at, to_der
+from webhook.certs.core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""The second process: NVML, the kubelet, the API and HTTP, far from the turn loop.
+
+Either process may die and come back alone; this one finds the other by its control socket, again and again.
+"""
+
+import ctypes
+import logging
+import os
+import signal
+import threading
+
+from schedulerd.eventloop.child_process import PARENT_VARIABLE
+from schedulerd.observer.pages import Pages
+from schedulerd.observer.service import Observer
+from schedulerd.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+
+
+def observe(settings: Settings) -> int:
+    """The whole life of the observer."""
+    _end_with_parent()
+    observer = Observer(settings)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: _leave())
+    signal.signal(signal.SIGINT, lambda _number, _frame: _leave())
+    pages = Pages(settings.metrics_port, observer.metrics, observer.healthy, observer.ailment)
+    log.info("metrics on port %d", pages.server_address[1])
+    threading.Thread(target=pages.serve_forever, name="http", daemon=True).start()
+    threading.Thread(target=observer.look_for_ever, name="cards", daemon=True).start()
+    observer.follow()
+    return 0
+
+
+def _leave() -> None:
+    """Nothing here is worth saving, and no thread may keep it alive."""
+    os._exit(0)
+
+
+def _end_with_parent() -> None:
+    """A child of the turn process does not outlive it; one that was started by itself does."""
+    parent = os.environ.get(PARENT_VARIABLE)
+    if parent is None:
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        os._exit(0)  # it died before we asked to be told
