@@ -1,5 +1,5 @@
 /* The driver's types as the calling convention sees them: handles are pointers, enums are ints, structs we do not
- * read stay incomplete.  Held against NVIDIA's headers by tests/hook/test_table.py.  Includes nothing of ours. */
+ * read stay incomplete.  Held against NVIDIA's headers by tests/hook/driver/test_table.py.  Includes nothing of ours. */
 #ifndef NVSHARE_ABI_H
 #define NVSHARE_ABI_H
 

@@ -9,7 +9,7 @@
  * the releasing store, which comes after the driver took the work; the events it then records come after that work.  If
  * the yielder read the slot as 0 before W(in), its W(gate) came first too and the launcher reads the gate closed.  With a
  * plain store in place of the exchange the processor may delay W(in) past R(gate) and both sides go on: too rare for any
- * drill to show, hence these lines.  What tests/hook/drill_turns.py does see is a slot let go before the driver's call
+ * drill to show, hence these lines.  What tests/drills/hook/drill_turns.py does see is a slot let go before the driver's call
  * (NVSHARE_WEAKENED_GATE).  The daemon's closing of the word for an overdue holder is not waited for:
  * it comes after the grace, and whatever was in the call then is counted there as overdue.
  *

@@ -2,7 +2,7 @@
  *
  * Owns the layout and nothing else: plain structs of fixed size, offsets in the header, no pointers.  The mutable state
  * (`sg_core` with its contexts) exists twice; a transaction works on the copy that is not active and flips one word, so
- * that a process killed at any instruction leaves the last whole state.  `tests/simgpu/record.py` reads the same bytes.
+ * that a process killed at any instruction leaves the last whole state.  `testbed/gpu_record.py` reads the same bytes.
  */
 #ifndef SIMGPU_LAYOUT_H
 #define SIMGPU_LAYOUT_H

@@ -1,4 +1,4 @@
-"""`python -m tests.cluster up | down | image`: what `make cluster-up`, `make cluster-down` and `make image` run.
+"""`python -m testbed.cluster up | down | image`: what `make cluster-up`, `make cluster-down` and `make image` run.
 
 The rule here: it says what it does and how far it is, and ends with what to try.  May import everything of this folder
 but `fixtures`.
@@ -9,13 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-from tests.cluster import image, leftovers, runs
-from tests.cluster.containerd import import_image
-from tests.cluster.errors import BrokenError, ClusterError
-from tests.cluster.image import Target
-from tests.cluster.node import Cluster, Shape, check_machine, start_cluster
-from tests.cluster.runs import Run
-from tests.cluster.sandbox import init_pids
+from testbed.cluster.errors import BrokenError, ClusterError
+from testbed.cluster.kubernetes.containerd import import_image
+from testbed.cluster.kubernetes.node import Cluster, Shape, check_machine, start_cluster
+from testbed.cluster.machine import leftovers, runs
+from testbed.cluster.machine.runs import Run
+from testbed.cluster.machine.sandbox import init_pids
+from testbed.cluster.supplies import image
+from testbed.cluster.supplies.image import Target
 
 _KEPT = "kept"
 """A file in a run's folder: `up` made it and `down` ends it."""
@@ -97,7 +98,7 @@ def _kubeconfig(run: Run) -> str:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m testbed.cluster", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(required=True, metavar="up | down | image")
     begin = commands.add_parser("up", help=up.__doc__)
     begin.add_argument("--nodes", type=int, default=1, choices=range(1, 10), metavar="1-9")

@@ -1,6 +1,6 @@
 """Everything installed on a real node as an operator does it: `kubectl apply -k`, the real image, four software GPUs.
 
-Used by the tests, the drills and the cluster demo.  May import tests.cluster and tests.simgpu.record.
+Used by the tests, the drills and the cluster demo.  May import testbed.cluster and testbed.gpu_record.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import Any
 import yaml
 
 from contract import names
-from tests.cluster import image
-from tests.cluster.cache import Say
-from tests.cluster.control_plane import Options
-from tests.cluster.image import Target
-from tests.cluster.node import Node, Shape, cluster
-from tests.cluster.processes import wait_until
-from tests.simgpu.record import Record
+from testbed.cluster.cache import Say
+from testbed.cluster.kubernetes.control_plane import Options
+from testbed.cluster.kubernetes.node import Node, Shape, cluster
+from testbed.cluster.machine.processes import wait_until
+from testbed.cluster.supplies import image
+from testbed.cluster.supplies.image import Target
+from testbed.gpu_record import Record
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 SYSTEM = names.SYSTEM_NAMESPACE

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.cluster.errors import BrokenError
+from testbed.cluster.errors import BrokenError
 
 
 def run_command(

@@ -1,4 +1,4 @@
-"""`python -m tests.demo`: reads the flags, tells the story, turns errors into two lines and an exit code.
+"""`python -m testbed.demo`: reads the flags, tells the story, turns errors into two lines and an exit code.
 
 May import the demo's story and errors.
 """
@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.demo.drawing import Brush
-from tests.demo.errors import DemoError
-from tests.demo.story import Settings, Stage, elapsed, tell
+from testbed.demo.drawing import Brush
+from testbed.demo.errors import DemoError
+from testbed.demo.story import Settings, Stage, elapsed, tell
 
 
 def read_settings(arguments: list[str]) -> Settings:

@@ -1,7 +1,7 @@
 """`make demo-cluster`: the whole story on a real Kubernetes node, installed as an operator installs it.
 
 kubelet, containerd, API server, webhook, device plugin, scheduler and hook are the real ones; the GPUs are software.
-What is drawn is read from the software GPU's record.  May import tests.cluster, tests.install.house and the drawing.
+What is drawn is read from the software GPU's record.
 """
 
 import argparse
@@ -16,13 +16,14 @@ from pathlib import Path
 import yaml
 
 from contract import names
-from tests.cluster import image, leftovers, runs
-from tests.cluster.errors import ClusterError
-from tests.cluster.image import Target
-from tests.cluster.node import Shape, check_machine, start_cluster
-from tests.cluster.processes import wait_until
-from tests.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds
-from tests.install.house import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
+from testbed.cluster.errors import ClusterError
+from testbed.cluster.installed import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
+from testbed.cluster.kubernetes.node import Shape, check_machine, start_cluster
+from testbed.cluster.machine import leftovers, runs
+from testbed.cluster.machine.processes import wait_until
+from testbed.cluster.supplies import image
+from testbed.cluster.supplies.image import Target
+from testbed.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds
 
 _KEPT = "kept"
 """The file by which `make cluster-down` knows what it may end."""

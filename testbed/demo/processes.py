@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.demo.errors import DemoError
+from testbed.demo.errors import DemoError
 
 READY_SECONDS = 30.0
 END_SECONDS = 10.0

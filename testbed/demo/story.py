@@ -2,7 +2,7 @@
 
 Everything but the GPUs is the real thing: the webhook's server, the device plugin's placement, the daemon, the hook.
 What is drawn is read from the software GPU's record, which knows nothing of turns.
-May import the demo's parts, the rooms' cores and `tests.simgpu.record`.
+May import the demo's parts, the rooms' cores and `testbed.gpu_record`.
 """
 
 import os
@@ -19,12 +19,12 @@ import yaml
 from contract import names, paths
 from contract.sharing.placement import Policy, Request, prefer
 from deviceplugin.core.inventory import Gpu, Rules, take_stock
-from tests.demo.admission import Answer, Pod, Webhook
-from tests.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds
-from tests.demo.errors import DemoError
-from tests.demo.local_node import Node, start_container
-from tests.demo.processes import daemon, end, wait_for_line, wait_for_socket
-from tests.simgpu.record import Record, RecordError
+from testbed.demo.admission import Answer, Pod, Webhook
+from testbed.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds
+from testbed.demo.errors import DemoError
+from testbed.demo.local_node import Node, start_container
+from testbed.demo.processes import daemon, end, wait_for_line, wait_for_socket
+from testbed.gpu_record import Record, RecordError
 
 HERE = Path(__file__).parent
 BUILD = HERE.parents[1] / "build"
@@ -32,8 +32,8 @@ SIMGPU, HOOK = BUILD / "simgpu", BUILD / "hook"
 PROGRAMS = {"burn": SIMGPU / "burn"}
 QUANTUM = "1s"
 NEXT = (
-    (".venv/bin/nvshare-webhook check -f tests/demo/pods/trainer.yaml --injection enabled", "why a pod is refused"),
-    (".venv/bin/nvshare-webhook inject -f tests/demo/pods/notebook-0.yaml --injection enabled", "what would run"),
+    (".venv/bin/nvshare-webhook check -f testbed/demo/pods/trainer.yaml --injection enabled", "why a pod is refused"),
+    (".venv/bin/nvshare-webhook inject -f testbed/demo/pods/notebook-0.yaml --injection enabled", "what would run"),
     ("make cluster-up", "a real Kubernetes node on this machine (root)"),
 )
 REPORT = "this is a bug: please report it"

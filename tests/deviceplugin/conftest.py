@@ -15,8 +15,8 @@ from deviceplugin.gpus.publisher import Board
 from deviceplugin.layout import Layout
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Inject, Settings, Times
-from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
-from tests.deviceplugin.kubelet import Kubelet
+from tests.fakes.gpus import FakeLibrary, Happenings, make_gpu
+from tests.fakes.kubelet import Kubelet
 
 FAST = Times(rescan=0.2, check=0.05, quiet=0.2, release=0.2, report=0.05, load_fresh=2.0)
 

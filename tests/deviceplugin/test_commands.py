@@ -20,8 +20,8 @@ from contract.load import GpuLoad, Load, encode_load
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.settings import Settings
 from deviceplugin.supervisor import next_wait
-from tests.cluster.processes import wait_until
-from tests.deviceplugin.kubelet import Kubelet
+from testbed.cluster.machine.processes import wait_until
+from tests.fakes.kubelet import Kubelet
 
 ROOT = Path(__file__).parents[2]
 SIMGPU = ROOT / "build" / "simgpu"

@@ -23,7 +23,7 @@ from deviceplugin.reporting.event_queue import Event
 from deviceplugin.reporting.node_reports import ClusterUnavailable
 from deviceplugin.settings import Settings
 from tests.deviceplugin.conftest import FAST
-from tests.deviceplugin.fakes import FakeKubelet, make_gpu, make_inventory
+from tests.fakes.gpus import FakeKubelet, make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)
 A, B = (make_gpu(number).uuid for number in range(2))

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from tests.simgpu.record import Record
+from testbed.gpu_record import Record
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("SIMGPU_BUILD", ROOT / "build" / "simgpu"))

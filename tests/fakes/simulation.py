@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from contract.grammar import Mode
 from schedulerd.core.messages import Grant, Revoked, Wanted, Yield
 from schedulerd.core.model import Container, Rules
-from tests.schedulerd.stage import Floor
+from tests.fakes.containers import Floor
 
 FOREVER = float("inf")
 

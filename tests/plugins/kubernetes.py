@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import build, diagnosis, pins, side_by_side
-from tests.cluster.cache import Say
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from tests.cluster.errors import ClusterError, MissingError
-from tests.cluster.node import Node, check_machine, cluster
+from testbed.cluster import pins
+from testbed.cluster.cache import Say
+from testbed.cluster.errors import ClusterError, MissingError
+from testbed.cluster.kubernetes import diagnosis
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.node import Node, check_machine, cluster
+from testbed.cluster.supplies import build
+from tests.plugins import side_by_side
 
 _SKIPPED = "no real Kubernetes here: "
 _MARKS = {"api_server": pytest.mark.cluster, "node": pytest.mark.node}
@@ -117,7 +120,9 @@ def _needs(session: pytest.Session) -> set[str]:
     if session.config.getoption("dist", "no") == side_by_side.DIST:
         return {"cluster", "node", "image"}
     found = {mark.name for item in session.items for mark in item.iter_markers()}
-    return found | ({"image"} if "tests.cluster.image" in sys.modules else set())  # a collected module works with it
+    return found | (
+        {"image"} if "testbed.cluster.supplies.image" in sys.modules else set()
+    )  # a collected module works with it
 
 
 def prepare(needs: Collection[str], *, say: Say) -> None:
@@ -128,7 +133,7 @@ def prepare(needs: Collection[str], *, say: Say) -> None:
         for module in pins.MODULES:
             build.programs(module, say=say)
         if "image" in needs:
-            from tests.cluster import image
+            from testbed.cluster.supplies import image
 
             for target in image.Target:
                 image.archive(target, say=say)

@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 DIST = "loadscope"
 """What `make test` gives as --dist."""
-_ON_A_NODE = ("tests/cluster/", "tests/install/", "tests/deviceplugin/test_on_node.py")
+_ON_A_NODE = ("tests/system/cluster/", "tests/system/install/", "tests/system/deviceplugin/")
 
 
 class _Queues(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types

@@ -1,4 +1,4 @@
-"""`make bench`: runs every `tests/*/bench_*.py` and prints one table.
+"""`make bench`: runs every `tests/bench/<room>/bench_*.py` and prints one table.
 
 A bench module has a function `bench() -> Iterator[Row]`.  A figure stands beside its peer or its limit, measured in the
 same run wherever that is possible; nothing here fails a build, it shows.
@@ -40,17 +40,17 @@ class Row:
         return f"{figure}  {self.against} {self.note}".rstrip()
 
 
-def modules_named(prefix: str, room: str | None) -> Iterator[str]:
-    """The dotted names of `tests/<room>/<prefix>_*.py`, sorted."""
-    here = Path(__file__).parent
-    for path in sorted(here.glob(f"{room or '*'}/{prefix}_*.py")):
-        yield ".".join(("tests", *path.relative_to(here).with_suffix("").parts))
+def modules_named(folder: str, prefix: str, room: str | None) -> Iterator[str]:
+    """The dotted names of `tests/<folder>/<room>/<prefix>_*.py`, sorted."""
+    root = Path(__file__).parents[2]
+    for path in sorted(root.glob(f"tests/{folder}/{room or '*'}/{prefix}_*.py")):
+        yield ".".join(path.relative_to(root).with_suffix("").parts)
 
 
 def main(arguments: list[str]) -> int:
     room = arguments[0] if arguments else None
     failed = 0
-    for name in modules_named("bench", room):
+    for name in modules_named("bench", "bench", room):
         print(f"\n{name}", flush=True)
         try:
             for row in importlib.import_module(name).bench():

@@ -1,4 +1,4 @@
-"""`make drills`: runs every `tests/*/drill_*.py` at full counts and prints a table.
+"""`make drills`: runs every `tests/drills/<room>/drill_*.py` at full counts and prints a table.
 
 A drill module has a list `DRILLS: list[Drill]`.  A drill returns one line of figures, and raises when the behaviour is
 not what it should be.  `NVSHARE_DRILL_SHARE` (0 to 1) is for trying one out; the default 1 is the full count.
@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.bench import modules_named
+from tests.runners.bench import modules_named
 
 SHARE = float(os.environ.get("NVSHARE_DRILL_SHARE", "1"))
 
@@ -45,7 +45,7 @@ def _run(drill: Drill) -> bool:
 def main(arguments: list[str]) -> int:
     room = arguments[0] if arguments else None
     results: list[bool] = []
-    for name in modules_named("drill", room):
+    for name in modules_named("drills", "drill", room):
         print(f"\n{name}", flush=True)
         results += [_run(drill) for drill in importlib.import_module(name).DRILLS]
     print(f"\n{sum(results)} passed, {len(results) - sum(results)} failed")

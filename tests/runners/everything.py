@@ -15,7 +15,7 @@ BESIDE_OTHERS = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
 ALONE = ("--last-failed", "--last-failed-no-failures", "none")
 MOST_FILES = 3
 """A fixture that a file shares fails all of its tests."""
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def names_to_try_again(code: int, kept: str) -> list[str]:

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import Row
-from tests.simgpu.bench_launch import launch_costs
+from tests.bench.simgpu.bench_launch import launch_costs
+from tests.runners.bench import Row
 
 NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 

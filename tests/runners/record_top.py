@@ -1,4 +1,4 @@
-"""Records `nvsharectl top` over three programs on the software GPU: `python -m tests.schedulerd.record_top`.
+"""Records `nvsharectl top` over three programs on the software GPU: `python -m tests.runners.record_top`.
 
 Writes the terminal session as asciicast v2 into docs/recordings/.
 """
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.schedulerd.client import running_daemon
+from tests.fakes.wire.client import running_daemon
 
 ROOT = Path(__file__).parents[2]
 CAST = ROOT / "docs" / "recordings" / "nvsharectl-top.cast"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.everything import MOST_FILES, names_to_try_again
+from tests.runners.everything import MOST_FILES, names_to_try_again
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.schedulerd import drill_core, drill_daemon
+from tests.drills.schedulerd import drill_core, drill_daemon
 
 
 @pytest.mark.slow

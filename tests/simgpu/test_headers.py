@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simgpu.machine import BUILD, ROOT, compile_and_run
+from tests.fakes.gpu_machine import BUILD, ROOT, compile_and_run
 
 SITE = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
 HEADERS = {"12": SITE / "cuda_runtime" / "include", "13": SITE / "cu13" / "include"}

@@ -6,12 +6,13 @@ May import `pins`, `build`, `archives`, `sandbox`, `processes`.
 import shutil
 from pathlib import Path
 
-from tests.cluster import archives, pins
-from tests.cluster.build import programs
-from tests.cluster.cache import Say
-from tests.cluster.processes import Process, wait_until
-from tests.cluster.sandbox import Sandbox, enter
-from tests.cluster.shell import run_command
+from testbed.cluster import pins
+from testbed.cluster.cache import Say
+from testbed.cluster.machine.processes import Process, wait_until
+from testbed.cluster.machine.sandbox import Sandbox, enter
+from testbed.cluster.shell import run_command
+from testbed.cluster.supplies import archives
+from testbed.cluster.supplies.build import programs
 
 SOCKET = "/run/containerd/containerd.sock"
 CDI_FOLDER = "/var/run/cdi"

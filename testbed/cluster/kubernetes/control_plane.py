@@ -17,14 +17,15 @@ import kubernetes.config
 import urllib3
 import yaml
 
-from tests.cluster import leftovers, pins, runs
-from tests.cluster.build import control_plane_programs, programs
-from tests.cluster.cache import Say
-from tests.cluster.errors import BrokenError
-from tests.cluster.network import Addresses
-from tests.cluster.pki import Authority, Pair
-from tests.cluster.processes import MARK, Process, free_ports, wait_until
-from tests.cluster.runs import Run
+from testbed.cluster import pins
+from testbed.cluster.cache import Say
+from testbed.cluster.errors import BrokenError
+from testbed.cluster.kubernetes.pki import Authority, Pair
+from testbed.cluster.machine import leftovers, runs
+from testbed.cluster.machine.network import Addresses
+from testbed.cluster.machine.processes import MARK, Process, free_ports, wait_until
+from testbed.cluster.machine.runs import Run
+from testbed.cluster.supplies.build import control_plane_programs, programs
 
 ADMIN = "guard-admin"
 _READY_SECONDS = 120.0

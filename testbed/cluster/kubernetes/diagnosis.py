@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.errors import ClusterError
-from tests.cluster.processes import last_lines
+from testbed.cluster.errors import ClusterError
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from testbed.cluster.machine.processes import last_lines
 
 Section = tuple[str, str]
 _LOG_LINES = 12

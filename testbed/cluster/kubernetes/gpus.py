@@ -7,7 +7,7 @@ the kubelet to a kernel's time (manifests/ has the real ones).  May import `imag
 from typing import Any
 
 from contract import names, paths
-from tests.cluster.image import Target
+from testbed.cluster.supplies.image import Target
 
 FOLDER = "/var/lib/simgpu"
 """Of the node: holds the file that all processes on its GPUs share."""

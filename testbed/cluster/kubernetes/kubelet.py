@@ -11,12 +11,13 @@ from typing import Any
 
 import yaml
 
-from tests.cluster import containerd, pins
-from tests.cluster.build import programs
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.pki import Pair
-from tests.cluster.processes import Process
-from tests.cluster.sandbox import Sandbox
+from testbed.cluster import pins
+from testbed.cluster.kubernetes import containerd
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from testbed.cluster.kubernetes.pki import Pair
+from testbed.cluster.machine.processes import Process
+from testbed.cluster.machine.sandbox import Sandbox
+from testbed.cluster.supplies.build import programs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,17 @@ from typing import Any
 
 import kubernetes.client
 
-from tests.cluster import cgroups, debian, diagnosis, leftovers, network, pins, runs
-from tests.cluster.cache import Say
-from tests.cluster.containerd import Containerd
-from tests.cluster.control_plane import ControlPlane, Options, quiet
-from tests.cluster.kubelet import Kubelet, Place
-from tests.cluster.processes import Process, wait_until
-from tests.cluster.runs import Run
-from tests.cluster.sandbox import Sandbox
+from testbed.cluster import pins
+from testbed.cluster.cache import Say
+from testbed.cluster.kubernetes import diagnosis
+from testbed.cluster.kubernetes.containerd import Containerd
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, quiet
+from testbed.cluster.kubernetes.kubelet import Kubelet, Place
+from testbed.cluster.machine import cgroups, leftovers, network, runs
+from testbed.cluster.machine.processes import Process, wait_until
+from testbed.cluster.machine.runs import Run
+from testbed.cluster.machine.sandbox import Sandbox
+from testbed.cluster.supplies import debian
 
 _READY_SECONDS = 180.0
 

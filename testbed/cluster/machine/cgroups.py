@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cluster.errors import BrokenError
-from tests.cluster.runs import Run
+from testbed.cluster.errors import BrokenError
+from testbed.cluster.machine.runs import Run
 
 ROOT = Path("/sys/fs/cgroup")
 _SECONDS_TO_DIE = 10.0

@@ -11,11 +11,11 @@ import shutil
 import signal
 import time
 
-from tests.cluster import cgroups, network, runs
-from tests.cluster.cache import Say, locked
-from tests.cluster.errors import BrokenError
-from tests.cluster.processes import marked_pids
-from tests.cluster.runs import Run
+from testbed.cluster.cache import Say, locked
+from testbed.cluster.errors import BrokenError
+from testbed.cluster.machine import cgroups, network, runs
+from testbed.cluster.machine.processes import marked_pids
+from testbed.cluster.machine.runs import Run
 
 
 def remove_abandoned(*, say: Say) -> list[str]:

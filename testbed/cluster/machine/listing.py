@@ -10,8 +10,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cluster import cache, cgroups
-from tests.cluster.processes import MARK
+from testbed.cluster import cache
+from testbed.cluster.machine import cgroups
+from testbed.cluster.machine.processes import MARK
 
 _NAMES = re.compile(r"guard-([0-9a-f]{6})|nvg([0-9a-f]{6})|nvshare-guard-\d+/([0-9a-f]{6})|" + MARK + r"=([0-9a-f]{6})")
 

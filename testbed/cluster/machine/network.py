@@ -9,10 +9,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import cache
-from tests.cluster.errors import BrokenError
-from tests.cluster.runs import Run
-from tests.cluster.shell import run_command, succeeds
+from testbed.cluster import cache
+from testbed.cluster.errors import BrokenError
+from testbed.cluster.machine.runs import Run
+from testbed.cluster.shell import run_command, succeeds
 
 FIRST_SUBNET = 100
 SUBNETS = 90

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.errors import BrokenError
+from testbed.cluster.errors import BrokenError
 
 MARK = "GUARD_TEST_RUN"
 _PROBE_SECONDS = 0.05

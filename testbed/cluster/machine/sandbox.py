@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cluster.errors import BrokenError, MissingError
-from tests.cluster.processes import MARK, Process
-from tests.cluster.runs import Run
-from tests.cluster.shell import run_command
+from testbed.cluster.errors import BrokenError, MissingError
+from testbed.cluster.machine.processes import MARK, Process
+from testbed.cluster.machine.runs import Run
+from testbed.cluster.shell import run_command
 
 FOLDERS = (
     "/var/lib/kubelet",

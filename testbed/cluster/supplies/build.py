@@ -10,10 +10,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.cluster import cache, pins
-from tests.cluster.cache import Say
-from tests.cluster.errors import MissingError
-from tests.cluster.toolchain import find_go
+from testbed.cluster import cache, pins
+from testbed.cluster.cache import Say
+from testbed.cluster.errors import MissingError
+from testbed.cluster.supplies.toolchain import find_go
 
 _GO = Path(__file__).with_name("go")
 _PROGRESS_SECONDS = 15.0

@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.cluster import cache
-from tests.cluster.cache import Say
-from tests.cluster.errors import BrokenError, MissingError
-from tests.cluster.shell import run_command
+from testbed.cluster import cache
+from testbed.cluster.cache import Say
+from testbed.cluster.errors import BrokenError, MissingError
+from testbed.cluster.shell import run_command
 
 _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 

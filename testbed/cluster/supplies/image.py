@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
-from tests.cluster import cache, debian, pins
-from tests.cluster.cache import Say
-from tests.cluster.errors import BrokenError, MissingError
-from tests.cluster.shell import run_command
+from testbed.cluster import cache, pins
+from testbed.cluster.cache import Say
+from testbed.cluster.errors import BrokenError, MissingError
+from testbed.cluster.shell import run_command
+from testbed.cluster.supplies import debian
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 _LAYERS_KEPT = 400
 _AUTHORITIES = "/run/machine-authorities.crt"
 _KEPT = 6

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cluster import cache, pins
-from tests.cluster.errors import MissingError
+from testbed.cluster import cache, pins
+from testbed.cluster.errors import MissingError
 
 WHEEL = Path(__file__).with_name("go") / "requirements.txt"
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from tests.bench import Row
-from tests.cluster.control_plane import control_plane
-from tests.cluster.node import Shape, cluster
+from testbed.cluster.kubernetes.control_plane import control_plane
+from testbed.cluster.kubernetes.node import Shape, cluster
+from tests.runners.bench import Row
 
 _TIMES = 3
 

@@ -21,9 +21,9 @@ from deviceplugin.kubelet_api import messages
 from deviceplugin.layout import Layout
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.prestart import NodeCheck
-from tests.bench import Row
-from tests.deviceplugin.fakes import make_inventory
-from tests.deviceplugin.kubelet import Kubelet
+from tests.fakes.gpus import make_inventory
+from tests.fakes.kubelet import Kubelet
+from tests.runners.bench import Row
 
 ROUNDS = 300
 INVENTORY = make_inventory(16, 100)

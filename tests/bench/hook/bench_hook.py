@@ -7,8 +7,8 @@ several rounds of processor time.
 import statistics
 from collections.abc import Iterator
 
-from tests.bench import Row
-from tests.hook import measure
+from tests.hook.support import measure
+from tests.runners.bench import Row
 
 DRAINS = [
     (["step_1ms"], 25.0),

@@ -6,8 +6,8 @@ from the start of the first process to the end of the last.
 
 from collections.abc import Iterator
 
-from tests.bench import Row
-from tests.hook.measure import calibrated, measure_jobs
+from tests.hook.support.measure import calibrated, measure_jobs
+from tests.runners.bench import Row
 from tests.simgpu.calibration import WORKLOADS
 
 NAMED = {workload.name: workload for workload in WORKLOADS}

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Iterator
 
-from tests.bench import Row
-from tests.cluster.processes import wait_until
-from tests.install.house import empty_house, pod
+from testbed.cluster.installed import empty_house, pod
+from testbed.cluster.machine.processes import wait_until
+from tests.runners.bench import Row
 
 
 def bench() -> Iterator[Row]:

@@ -22,8 +22,8 @@ import psutil
 
 from contract.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
-from tests.bench import Row
-from tests.schedulerd.client import PATIENCE, Client, Daemon, running_daemon
+from tests.fakes.wire.client import PATIENCE, Client, Daemon, running_daemon
+from tests.runners.bench import Row
 
 HERE = Path(__file__).parent
 HANDOFFS = 8_000

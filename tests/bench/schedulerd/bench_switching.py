@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench import Row
-from tests.schedulerd.client import running_daemon
-from tests.simgpu.record import Record
+from testbed.gpu_record import Record
+from tests.fakes.wire.client import running_daemon
+from tests.runners.bench import Row
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BURN, HOOK = ROOT / "build/simgpu/burn", ROOT / "build/hook/libnvshare.so"
 PAGE_RATE = 8.0e9
 SECONDS = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.bench import Row
+from tests.runners.bench import Row
 from tests.simgpu.calibration import WITHIN, cells, constant
 
 

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench import Row
-from tests.simgpu.machine import Machine
-from tests.simgpu.record import busy_share
+from testbed.gpu_record import busy_share
+from tests.fakes.gpu_machine import Machine
+from tests.runners.bench import Row
 
 LAUNCHES = "2000000"
 
@@ -21,7 +21,7 @@ LAUNCHES = "2000000"
 def launch_costs(folder: Path, environment: dict[str, str], *arguments: str) -> tuple[float, float]:
     """Nanoseconds a launch on 1 and on 4 threads, with the libcuda.so.1 of the environment."""
     program = folder / "launch_cost"
-    source = Path(__file__).with_name("launch_cost.c")
+    source = Path(__file__).parents[2] / "simgpu" / "programs" / "launch_cost.c"
     subprocess.run(["gcc", "-O2", "-pthread", source, "-o", program, "-ldl"], check=True)
     out = subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
     one, four = (float(row) for row in out.split())

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import Row
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from tests.runners.bench import Row
 from tests.webhook.cases import OPTED_IN
 from tests.webhook.load import Connection, body, cost_of_a_review, realistic_pod
 from tests.webhook.real import ApiClient, Server, installed, registered, serving

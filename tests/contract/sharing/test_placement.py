@@ -11,7 +11,7 @@ from contract.load import GpuLoad
 from contract.sharing.placement import Policy, Request, Strategy, prefer
 from contract.sharing.scoring import Weights, penalties
 from deviceplugin.core.inventory import Inventory, Rules, take_stock
-from tests.deviceplugin.fakes import make_gpu, make_inventory
+from tests.fakes.gpus import make_gpu, make_inventory
 
 A, B, C, D = (make_gpu(number).uuid for number in range(4))
 SPREAD, PACK = Policy(), Policy(strategy=Strategy.PACK)

@@ -9,7 +9,7 @@ from deviceplugin.core import cdi
 from deviceplugin.core.allocation import allocate, key_of, parse, render
 from deviceplugin.errors import BadSpec, Refused
 from deviceplugin.layout import Layout
-from tests.deviceplugin.fakes import make_gpu, make_inventory
+from tests.fakes.gpus import make_gpu, make_inventory
 
 A, B, C = (make_gpu(number).uuid for number in range(3))
 INVENTORY = make_inventory(3)

@@ -3,7 +3,7 @@
 import pytest
 
 from deviceplugin.core.inventory import Gpu, Rules, take_stock
-from tests.deviceplugin.fakes import make_gpu
+from tests.fakes.gpus import make_gpu
 
 GPU = make_gpu(0, model="NVIDIA L4")
 

@@ -6,7 +6,7 @@ from deviceplugin.core.allocation import Allocation, allocate
 from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.core.device_list import View
 from deviceplugin.core.retention import Assignment, Books, free_slots, kept_by_checkpoint_alone, release
-from tests.deviceplugin.fakes import make_gpu, make_inventory
+from tests.fakes.gpus import make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)
 A, B = (make_gpu(number).uuid for number in range(2))

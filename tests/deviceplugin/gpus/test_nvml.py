@@ -26,7 +26,7 @@ class Child:
     def __init__(self, folder: Path) -> None:
         self._environment = environment(folder)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.deviceplugin.nvml_child"],
+            [sys.executable, "-m", "tests.deviceplugin.gpus.nvml_child"],
             cwd=ROOT,
             env=self._environment,
             stdin=subprocess.PIPE,

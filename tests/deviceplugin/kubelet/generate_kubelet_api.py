@@ -1,4 +1,4 @@
-"""Writes the generated files beside their `.proto`: `python -m tests.deviceplugin.generate_kubelet_api`.
+"""Writes the generated files beside their `.proto`: `python -m tests.deviceplugin.kubelet.generate_kubelet_api`.
 
 Owns how they are made, for the developer and for the test that says when they are stale.  Stands among the tests since
 grpcio-tools is no dependency of the product.
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 API = ROOT / "deviceplugin" / "kubelet_api"
 _FOR_MYPY = '# mypy: disable-error-code="type-arg"\n'
 """protoc writes bare `Mapping`s."""

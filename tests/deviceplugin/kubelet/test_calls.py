@@ -16,7 +16,7 @@ from deviceplugin.core.allocation import key_of
 from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
 from deviceplugin.settings import Inject
 from tests.deviceplugin.conftest import RunPlugin, Setup
-from tests.deviceplugin.fakes import make_gpu
+from tests.fakes.gpus import make_gpu
 
 A, B = (make_gpu(number).uuid for number in range(2))
 A0, A1, B0 = f"{A}__0", f"{A}__1", f"{B}__0"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deviceplugin.kubelet_api import DEVICE_PLUGIN, REGISTRATION, messages
-from tests.deviceplugin.generate_kubelet_api import API, ROOT, generate
+from tests.deviceplugin.kubelet.generate_kubelet_api import API, ROOT, generate
 
 
 def test_the_generated_files_are_not_stale(tmp_path: Path) -> None:
@@ -14,7 +14,7 @@ def test_the_generated_files_are_not_stale(tmp_path: Path) -> None:
     fresh = {path.name: path.read_text() for path in made.glob("*_pb2*")}
     committed = {path.name: path.read_text() for path in API.glob("*_pb2*")}
 
-    assert committed == fresh, "run: python -m tests.deviceplugin.generate_kubelet_api"
+    assert committed == fresh, "run: python -m tests.deviceplugin.kubelet.generate_kubelet_api"
 
 
 def test_the_services_have_the_kubelets_names() -> None:

@@ -12,7 +12,7 @@ from deviceplugin.core.foreign_gpus import read_others, render_others
 from deviceplugin.core.retention import Assignment, Books, Listed
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.state_file import Note
-from tests.deviceplugin.fakes import FakeKubelet
+from tests.fakes.gpus import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}
 BOTH = frozenset({"List", "GetAllocatableResources"})

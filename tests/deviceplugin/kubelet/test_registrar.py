@@ -15,10 +15,10 @@ from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.kubelet_api import VERSION
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
-from tests.cluster.processes import wait_until
+from testbed.cluster.machine.processes import wait_until
 from tests.deviceplugin.conftest import RunPlugin, Setup, running
-from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
-from tests.deviceplugin.kubelet import Kubelet
+from tests.fakes.gpus import FakeLibrary, Happenings, make_gpu
+from tests.fakes.kubelet import Kubelet
 
 
 def own_sockets(setup: Setup) -> list[str]:

@@ -13,10 +13,10 @@ from contract.sharing.scoring import Weights, score
 from deviceplugin.core.events import GpuRefused
 from deviceplugin.node.load import LoadMemory, ask_for_load, policy_now
 from deviceplugin.settings import Settings
-from tests.cluster.processes import wait_until
+from testbed.cluster.machine.processes import wait_until
 from tests.deviceplugin.conftest import RunPlugin, Setup, running
-from tests.deviceplugin.fakes import FakeScheduler, make_gpu
-from tests.deviceplugin.kubelet import Kubelet
+from tests.fakes.gpus import FakeScheduler, make_gpu
+from tests.fakes.kubelet import Kubelet
 
 A, B = (make_gpu(number).uuid for number in range(2))
 

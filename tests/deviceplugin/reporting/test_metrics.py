@@ -7,7 +7,7 @@ from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Assignment, Books
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.reporting.metrics import NodeCollector
-from tests.deviceplugin.fakes import make_gpu
+from tests.fakes.gpus import make_gpu
 
 A, B, CUT = make_gpu(0), make_gpu(1), make_gpu(2, mig=True)
 BOOKS = Books((Assignment("ns", "train", "main", (f"{A.uuid}__0", f"{B.uuid}__3")),))

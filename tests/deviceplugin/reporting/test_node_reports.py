@@ -17,7 +17,7 @@ from deviceplugin.reporting.event_queue import (
     words_to_tell,
     words_told,
 )
-from tests.deviceplugin.fakes import make_gpu
+from tests.fakes.gpus import make_gpu
 
 A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))
 VIEW = View(take_stock([A, B, C], Rules(slots=10)))

@@ -9,10 +9,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.cluster import leftovers, listing
-from tests.cluster.node import Shape, cluster
-from tests.cluster.test_leftovers import CRASHING, REPOSITORY, cli, environment_apart
-from tests.drills import Drill, count
+from testbed.cluster.kubernetes.node import Shape, cluster
+from testbed.cluster.machine import leftovers, listing
+from tests.runners.drills import Drill, count
+from tests.system.cluster.test_leftovers import CRASHING, REPOSITORY, cli, environment_apart
 
 _BEGIN_AND_END_SECONDS = 9.0
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.cluster.node import Node, cluster
-from tests.deviceplugin import another_plugin, containers, scenarios
-from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
-from tests.drills import Drill, count
+from testbed.cluster.kubernetes.node import Node, cluster
+from tests.runners.drills import Drill, count
+from tests.system.deviceplugin import another_plugin, containers, scenarios
+from tests.system.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 Scenario = Callable[[NodePlugin, Pods], str]

@@ -1,7 +1,7 @@
 """`make drills`: a thousand processes killed in mid-allocation."""
 
-from tests.drills import Drill, count
-from tests.hook.killing import kill_in_mid_allocation
+from tests.hook.support.killing import kill_in_mid_allocation
+from tests.runners.drills import Drill, count
 
 
 def the_ledger_is_exact() -> str:

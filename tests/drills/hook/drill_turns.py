@@ -1,8 +1,8 @@
 """`make drills`: no launch without a turn, at the full count; and the same drill on a gate that was weakened."""
 
-from tests.drills import Drill, count
-from tests.hook.support import hook_built
-from tests.hook.yielding import rounds
+from tests.hook.support.machine import hook_built
+from tests.hook.support.yielding import rounds
+from tests.runners.drills import Drill, count
 
 
 def no_launch_without_a_turn() -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.cluster.processes import wait_until
-from tests.drills import Drill, count
-from tests.install.house import COMPONENTS, SYSTEM, House, Wish, installed_house, pod
-from tests.webhook_certs.load import Load, rejections, under_load
+from testbed.cluster.installed import COMPONENTS, SYSTEM, House, Wish, installed_house, pod
+from testbed.cluster.machine.processes import wait_until
+from tests.runners.drills import Drill, count
+from tests.webhook.certs.pod_load import Load, rejections, under_load
 
 WORKERS = 3
 _REPLICAS = 2

@@ -12,9 +12,9 @@ from schedulerd.core.model import Admit, Hangup, Rules, SetGate, Tell
 from schedulerd.core.turns import Turns
 from schedulerd.protocol import codec
 from schedulerd.protocol.sessions import Desk, believed
-from tests.drills import Drill, count
-from tests.schedulerd import test_properties
-from tests.schedulerd.test_fairness import crowded, longest_wait_bound
+from tests.runners.drills import Drill, count
+from tests.schedulerd.core import test_properties
+from tests.schedulerd.policies.test_fairness import crowded, longest_wait_bound
 
 VERBS = ["hello", "want", "done", "using", "reserve", "dance", "welcome", ""]
 KEYS = [

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import psutil
 
-from tests.drills import Drill, count
-from tests.schedulerd.bench_handoff import observed_daemon
-from tests.schedulerd.client import Client, Daemon, Silence, running_daemon
-from tests.schedulerd.crowd import Crowd, Member, longest_waits
+from tests.bench.schedulerd.bench_handoff import observed_daemon
+from tests.fakes.wire.client import Client, Daemon, Silence, running_daemon
+from tests.fakes.wire.crowd import Crowd, Member, longest_waits
+from tests.runners.drills import Drill, count
 
 EXCLUSIVE = "--side-by-side=never"
 QUICK = 5.0

@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.drills import Drill, count
-from tests.simgpu.machine import BUILD, Machine
+from tests.fakes.gpu_machine import BUILD, Machine
+from tests.runners.drills import Drill, count
 
 LOADS = (
     ("--kernel-ms", "0.01", "--seconds", "60"),

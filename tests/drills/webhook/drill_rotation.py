@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.control_plane import ControlPlane
-from tests.drills import Drill, count
-from tests.webhook_certs import scene
-from tests.webhook_certs.load import Load, rejections, under_load
-from tests.webhook_certs.replica import Replica
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.fakes.webhook_replica import Replica
+from tests.runners.drills import Drill, count
+from tests.webhook.certs import scene
+from tests.webhook.certs.pod_load import Load, rejections, under_load
 from webhook.certs.core.phases import Asked
 
 ENOUGH = 2_000
@@ -49,7 +49,7 @@ def _die_until(plane: ControlPlane, load: Load, enough: int) -> str:
 
 def dies_after(plane: ControlPlane, step: int) -> bool:
     """A rotation of the CA in a process of its own that kills itself after so many steps."""
-    command = [sys.executable, "-m", "tests.webhook_certs.doomed", str(plane.kubeconfig), str(step)]
+    command = [sys.executable, "-m", "tests.webhook.certs.doomed", str(plane.kubeconfig), str(step)]
     return subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
 
 

@@ -12,16 +12,16 @@ from random import Random
 import psutil
 import yaml
 
-from tests.cluster.control_plane import Options, control_plane
-from tests.drills import Drill, count
+from testbed.cluster.kubernetes.control_plane import Options, control_plane
+from tests.fakes.random_pods import random_namespace, random_pod
+from tests.fakes.stalling_clients import STALLS, hold
+from tests.runners.drills import Drill, count
+from tests.webhook.admission.properties import check_properties
 from tests.webhook.cases import OPTED_IN, review_of
 from tests.webhook.files import Files
-from tests.webhook.fuzz import Pipeline, fuzz
 from tests.webhook.load import Connection, body, bursts
-from tests.webhook.pods import random_namespace, random_pod
-from tests.webhook.properties import check_properties
 from tests.webhook.real import Server, all_policies, installed, registered, serving, wait_for_policies
-from tests.webhook.stall import STALLS, hold
+from tests.webhook.serving.fuzz import Pipeline, fuzz
 from webhook.admission.json_fields import Json
 from webhook.certs.files import write_set
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.schedulerd.client import Client
+from tests.fakes.wire.client import Client
 
 RETRY = 0.05
 ANNOUNCE = 2.0

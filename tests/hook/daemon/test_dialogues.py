@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from contract.line import decode
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.support.machine import Machine, compiled
 
-DIALOGUES = sorted((Path(__file__).parents[1] / "wire").glob("*.txt"))
+DIALOGUES = sorted((Path(__file__).parents[2] / "wire").glob("*.txt"))
 ACTED = [path for path in DIALOGUES if "! " in path.read_text()]
 SILENCE = 0.05
 PROBED = ("v", "gpus", "turn", "reason", "holding", "beside")

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from tests.hook.peer import Peer
-from tests.hook.support import Machine
-from tests.hook.test_memory import MIB, serving
+from tests.fakes.wire.daemon import Peer
+from tests.hook.memory.test_memory import MIB, serving
+from tests.hook.support.machine import Machine
 
 PROGRAM = """
 from cuda.bindings import driver as d

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.support import Machine, compiled
+from tests.hook.support.machine import Machine, compiled
 
 HOOK, DRIVER = "libnvshare.so", "libcuda.so.1"
 WAYS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.support import PROGRAMS, ROOT, Machine, compiled, zig_cc
+from tests.hook.support.machine import PROGRAMS, ROOT, Machine, compiled, zig_cc
 
 pytestmark = pytest.mark.slow
 OLDEST = (2, 17)

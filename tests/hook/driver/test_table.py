@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hook.generate import Function, read_table
-from tests.hook.headers import FOLDERS, read_functions, read_versions, structures_with_a_stream
-from tests.hook.support import HOOK, ROOT
+from tests.hook.support.headers import FOLDERS, read_functions, read_versions, structures_with_a_stream
+from tests.hook.support.machine import HOOK, ROOT
 
 TABLE = (ROOT / "hook" / "functions.table").read_text()
 FUNCTIONS = [one for one in read_table(TABLE) if not one.symbol.startswith("nvml")]

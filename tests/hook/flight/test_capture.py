@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from tests.hook.peer import Peer, Unheard
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Peer, Unheard
+from tests.hook.support.machine import Machine, compiled
 
 
 def test_captures_in_global_mode_go_well_while_turns_come_and_go(machine: Machine, peer: Peer) -> None:

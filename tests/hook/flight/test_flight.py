@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.hook.peer import Peer
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Peer
+from tests.hook.support.machine import Machine, compiled
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.peer import Peer
-from tests.hook.support import Machine, compiled
-from tests.hook.test_memory import MIB, serving
+from tests.fakes.wire.daemon import Peer
+from tests.hook.memory.test_memory import MIB, serving
+from tests.hook.support.machine import Machine, compiled
 
 
 @pytest.mark.parametrize("how", ["reset", "release"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.peer import Peer
-from tests.hook.support import HOOK, Machine, compiled, hook_built
+from tests.fakes.wire.daemon import Peer
+from tests.hook.support.machine import HOOK, Machine, compiled, hook_built
 
 pytestmark = pytest.mark.slow
 KINDS = {"address": ("libasan.so", "ASAN_OPTIONS"), "thread": ("libtsan.so", "TSAN_OPTIONS")}

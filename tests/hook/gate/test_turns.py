@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.hook.support import hook_built
-from tests.hook.yielding import rounds
+from tests.hook.support.machine import hook_built
+from tests.hook.support.yielding import rounds
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ from subprocess import Popen
 
 import pytest
 
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled, wait_until
-from tests.hook.test_memory import MIB, serving
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.memory.test_memory import MIB, serving
+from tests.hook.support.machine import Machine, compiled, wait_until
 
 
 @contextmanager

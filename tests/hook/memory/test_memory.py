@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.hook.killing import kill_in_mid_allocation
-from tests.hook.peer import Connection, Peer, Unheard
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Connection, Peer, Unheard
+from tests.hook.support.killing import kill_in_mid_allocation
+from tests.hook.support.machine import Machine, compiled
 
 MIB = 1 << 20
 WAYS = ["plain", "managed", "pitch", "in-stream", "from-pool", "physical", "array", "array-3d", "mipmaps", "graph-node"]

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from contract import paths
-from tests.hook.peer import Peer
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Peer
+from tests.hook.support.machine import Machine, compiled
 
 
 def _as_in_a_container(machine: Machine) -> list[str]:

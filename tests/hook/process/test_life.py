@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled
-from tests.schedulerd.client import Daemon
+from tests.fakes.wire.client import Daemon
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.support.machine import Machine, compiled
 
 
 def _serve_first(peer: Peer) -> Connection:

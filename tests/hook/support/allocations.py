@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contract import paths
-from tests.hook.support import wait_until
-from tests.schedulerd.client import Daemon
+from tests.fakes.wire.client import Daemon
+from tests.hook.support.machine import wait_until
 
 
 class Containers:

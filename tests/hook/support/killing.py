@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from contract import shared_memory as layout
-from tests.hook.allocations import known_containers
-from tests.hook.support import Machine, compiled, wait_until
-from tests.schedulerd.client import Client
+from tests.fakes.wire.client import Client
+from tests.hook.support.allocations import known_containers
+from tests.hook.support.machine import Machine, compiled, wait_until
 
 MIB = 1 << 20
 CAP = 64 * MIB

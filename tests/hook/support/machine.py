@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[3]
+PROGRAMS = Path(__file__).parents[1] / "programs"
 BUILD = ROOT / "build" / "hook"
 DRIVER = ROOT / "build" / "simgpu"
 HOOK = BUILD / "libnvshare.so"

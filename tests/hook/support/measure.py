@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedulerd.core.model import Rules
-from tests.hook.allocations import known_containers
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled, wait_until
-from tests.schedulerd.client import running_daemon
+from testbed.gpu_record import Interval, Record, busy_share
+from tests.fakes.wire.client import running_daemon
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.support.allocations import known_containers
+from tests.hook.support.machine import Machine, compiled, wait_until
 from tests.simgpu.calibration import Workload, constant, kernels_of, rounds_of
-from tests.simgpu.record import Interval, Record, busy_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import HOOK, Machine, compiled
-from tests.simgpu.record import Interval, Record, Turn
+from testbed.gpu_record import Interval, Record, Turn
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.support.machine import HOOK, Machine, compiled
 
 STRETCH = "30us"
 LABELS = ("alice", "bob")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tests.hook.peer import Peer
-from tests.hook.support import Machine, compiled
-from tests.simgpu.record import Record
+from testbed.gpu_record import Record
+from tests.fakes.wire.daemon import Peer
+from tests.hook.support.machine import Machine, compiled
 
 
 def test_a_mig_instance_is_asked_for_by_its_own_uuid(tmp_path: Path) -> None:

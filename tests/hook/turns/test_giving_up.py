@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.support.machine import Machine, compiled
 
 
 def _holder(machine: Machine, peer: Peer, *program: str) -> tuple[Connection, str]:

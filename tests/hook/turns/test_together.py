@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook import measure
-from tests.hook.peer import Connection, Peer
-from tests.hook.support import Machine, compiled
+from tests.fakes.wire.daemon import Connection, Peer
+from tests.hook.support import measure
+from tests.hook.support.machine import Machine, compiled
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 
 from contract.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
-from tests.schedulerd.client import Client, running_daemon
+from tests.fakes.wire.client import Client, running_daemon
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from tests.schedulerd.client import Client, running_daemon
-from tests.schedulerd.test_control import ctl, load_of
+from tests.fakes.wire.client import Client, running_daemon
+from tests.schedulerd.control.test_control import ctl, load_of
 
 SAID = {"version": 1, "gpus": {"GPU-1": {"drained": True}}}
 

@@ -5,8 +5,8 @@ import pytest
 from contract.grammar import Mode
 from schedulerd.core.model import Rules
 from schedulerd.policies import POLICIES
-from tests.schedulerd.simulation import worker
-from tests.schedulerd.stage import Floor
+from tests.fakes.containers import Floor
+from tests.fakes.simulation import worker
 
 PER_DEVICE = Mode.PER_DEVICE
 

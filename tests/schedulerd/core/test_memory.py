@@ -7,7 +7,7 @@ from schedulerd.core import memory, operator
 from schedulerd.core.messages import Reserve, Using
 from schedulerd.core.model import MIB, Container, Rules
 from schedulerd.errors import NoMemory
-from tests.schedulerd.stage import Floor
+from tests.fakes.containers import Floor
 
 GIB = 1024 * MIB
 CARD = 16 * GIB

@@ -21,7 +21,7 @@ from schedulerd.core.messages import Held, Reserve, Using
 from schedulerd.core.model import MIB, Container, Rules
 from schedulerd.errors import NoMemory
 from schedulerd.policies import POLICIES
-from tests.schedulerd.stage import Broken, Floor
+from tests.fakes.containers import Broken, Floor
 
 GIB = 1024 * MIB
 UUIDS = [f"GPU-{number}" for number in range(1, 5)]

@@ -6,7 +6,7 @@ from schedulerd.core.messages import Grant, Revoked, Yield
 from schedulerd.core.model import Container, Rules, Tell
 from schedulerd.core.turns import Turns
 from schedulerd.protocol.sessions import Desk, believed
-from tests.schedulerd.stage import Floor
+from tests.fakes.containers import Floor
 
 NOBODY = (-float("inf"), {})
 

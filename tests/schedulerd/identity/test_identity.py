@@ -14,7 +14,7 @@ import pytest
 from contract.line import Line
 from schedulerd.control.client import ControlClient
 from schedulerd.identity.clients import pod_uid_of
-from tests.schedulerd.client import PATIENCE, Client, Daemon, Silence
+from tests.fakes.wire.client import PATIENCE, Client, Daemon, Silence
 
 
 class NodeDaemon(Daemon):

@@ -23,7 +23,7 @@ from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER
 from schedulerd.protocol.sessions import Desk
 from schedulerd.server.server import Server
-from tests.schedulerd.client import PATIENCE
+from tests.fakes.wire.client import PATIENCE
 
 OLD, NEW = (f"{one}0000000-0000-0000-0000-000000000000" for one in "12")
 SILENCE = PodFacts()

@@ -1,4 +1,4 @@
-"""Writes the generated half of `schedulerd/kubelet_api/`: `python -m tests.schedulerd.generate_kubelet_api`."""
+"""Writes what is generated in `schedulerd/kubelet_api/`: `python -m tests.schedulerd.observer.generate_kubelet_api`."""
 
 import sys
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-ROOM = Path(__file__).parents[2] / "schedulerd" / "kubelet_api"
+ROOM = Path(__file__).parents[3] / "schedulerd" / "kubelet_api"
 PROTO = ROOM / "schedulerd_podresources_v1.proto"
 
 

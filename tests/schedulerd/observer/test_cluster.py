@@ -7,7 +7,7 @@ import pytest
 
 from schedulerd.observer import cluster as module
 from schedulerd.observer.pod_facts import Owner
-from tests.schedulerd.client import PATIENCE
+from tests.fakes.wire.client import PATIENCE
 
 pytestmark = pytest.mark.cluster
 NODE = "node-of-ours"

@@ -16,12 +16,12 @@ import pytest
 
 from contract.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
-from tests.schedulerd.bench_handoff import _child as observer_of
-from tests.schedulerd.client import PATIENCE, Client
-from tests.schedulerd.test_identity import NodeDaemon
-from tests.schedulerd.test_observer import FakeKubelet, listing
+from tests.bench.schedulerd.bench_handoff import _child as observer_of
+from tests.fakes.wire.client import PATIENCE, Client
+from tests.schedulerd.identity.test_identity import NodeDaemon
+from tests.schedulerd.observer.test_observer import FakeKubelet, listing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NODE = "node-of-turns"
 
 

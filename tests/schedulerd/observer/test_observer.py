@@ -23,8 +23,8 @@ from schedulerd.observer.kubelet import Kubelet
 from schedulerd.observer.pod_facts import Owner, as_line, facts, owners, summarise
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
-from tests.schedulerd.client import PATIENCE
-from tests.schedulerd.generate_kubelet_api import stale
+from tests.fakes.wire.client import PATIENCE
+from tests.schedulerd.observer.generate_kubelet_api import stale
 
 OWNER = Owner("team", "train", "main")
 

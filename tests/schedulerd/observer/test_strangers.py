@@ -17,8 +17,8 @@ from schedulerd.core.node_state import Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
-from tests.schedulerd.client import PATIENCE, running_daemon
-from tests.simgpu.machine import BUILD, ROOT, Machine, in_own_process_namespace
+from tests.fakes.gpu_machine import BUILD, ROOT, Machine, in_own_process_namespace
+from tests.fakes.wire.client import PATIENCE, running_daemon
 
 HOOK = ROOT / "build" / "hook" / "libnvshare.so"
 HERE = pytest.param(list, id="on the host")

@@ -11,8 +11,8 @@ from schedulerd.core.messages import Done, Using
 from schedulerd.core.model import Rules
 from schedulerd.observer.fairness import jain
 from schedulerd.policies import POLICIES
-from tests.schedulerd.simulation import Simulation, worker
-from tests.schedulerd.stage import Floor
+from tests.fakes.containers import Floor
+from tests.fakes.simulation import Simulation, worker
 
 MINUTE = 60.0
 

@@ -17,7 +17,7 @@ from schedulerd.policies import POLICIES
 from schedulerd.protocol import codec
 from schedulerd.protocol.sessions import Desk
 
-DIALOGUES = sorted((Path(__file__).parents[1] / "wire").glob("*.txt"))
+DIALOGUES = sorted((Path(__file__).parents[2] / "wire").glob("*.txt"))
 
 
 class BrokenDialogue(AssertionError):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.schedulerd.dialogue import DIALOGUES, BrokenDialogue, replay
+from tests.schedulerd.protocol.dialogue import DIALOGUES, BrokenDialogue, replay
 
 
 @pytest.mark.parametrize("path", DIALOGUES, ids=lambda path: path.stem)

@@ -5,10 +5,10 @@ import socket
 import kubernetes.client
 import pytest
 
-from tests.cluster import control_plane as control_plane_module
-from tests.cluster import pins
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from tests.cluster.processes import free_ports
+from testbed.cluster import pins
+from testbed.cluster.kubernetes import control_plane as control_plane_module
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.machine.processes import free_ports
 
 POD = {
     "apiVersion": "v1",

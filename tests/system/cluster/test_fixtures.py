@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import marked_pids, wait_until
+from testbed.cluster.machine.processes import marked_pids, wait_until
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 USES = "def test_a(api_server): pass\ndef test_b(api_server): pass\ndef test_plain(): pass\n"
 FAILS = """
 def test_a(api_server, namespace):
@@ -30,7 +30,7 @@ def pytest_run(folder: Path, source: str, **environment: str) -> str:
         "-m",
         "pytest",
         "-p",
-        "tests.cluster.fixtures",
+        "tests.plugins.kubernetes",
         "-ra",
         "--rootdir",
         str(folder),
@@ -74,7 +74,7 @@ def test_a(api_server):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_a_killed_session_takes_its_api_server_along(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "test_it.py").write_text(HANGS)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.cluster.fixtures", "-s", "-q", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.plugins.kubernetes", "-s", "-q", str(tmp_path)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as session:
         assert session.stdout is not None

@@ -8,19 +8,20 @@ import pytest
 import yaml
 
 from contract import names
-from tests.cluster import gpus, image
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.cluster.image import Target
-from tests.cluster.node import Cluster, Node, Shape, cluster
-from tests.cluster.processes import wait_until
+from testbed.cluster.errors import MissingError
+from testbed.cluster.kubernetes import gpus
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from testbed.cluster.kubernetes.node import Cluster, Node, Shape, cluster
+from testbed.cluster.machine.processes import wait_until
+from testbed.cluster.supplies import image
+from testbed.cluster.supplies.image import Target
+from tests.plugins.kubernetes import unavailable
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 GPUS = "2xT4-16GB"
 COMMANDS = ("nvshare-webhook", "nvshare-device-plugin", "nvshare-schedulerd", "nvsharectl")
 MOST_BYTES = 300_000_000
-"""What tests/cluster/README.md says of the image's size, with room for a dependency's next release."""
+"""What testbed/cluster/README.md says of the image's size, with room for a dependency's next release."""
 SAID = re.compile(r"(GPU-[0-9a-f-]{36}) is one of (\d+); the kernel took (\d+\.\d) ms\n")
 
 

@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import cache, listing, pins
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.cluster.node import check_machine
+from testbed.cluster import cache, pins
+from testbed.cluster.errors import MissingError
+from testbed.cluster.kubernetes.node import check_machine
+from testbed.cluster.machine import listing
+from tests.plugins.kubernetes import unavailable
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 CRASHING = textwrap.dedent(
     """
     import time
-    from tests.cluster.node import cluster
+    from testbed.cluster.kubernetes.node import cluster
     with cluster() as made:
         print(made.plane.run.name, made.plane.kubeconfig, flush=True)
         time.sleep(600)
@@ -48,7 +49,7 @@ def environment_apart(folder: str) -> dict[str, str]:
 
 
 def cli(*words: str) -> list[str]:
-    return [sys.executable, "-m", "tests.cluster", *words]
+    return [sys.executable, "-m", "testbed.cluster", *words]
 
 
 def said_by(*words: str, environment: Mapping[str, str]) -> str:

@@ -9,9 +9,9 @@ import pytest
 import urllib3
 import yaml
 
-from tests.cluster import pins
-from tests.cluster.node import Node
-from tests.cluster.processes import wait_until
+from testbed.cluster import pins
+from testbed.cluster.kubernetes.node import Node
+from testbed.cluster.machine.processes import wait_until
 
 WEB = "mkdir /www; echo hello from $0 > /www/index.html; echo serving; exec httpd -f -p 8080 -h /www"
 

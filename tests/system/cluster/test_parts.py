@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import build, cache, containerd, debian, image, kubelet, network, pins, runs, toolchain
-from tests.cluster.errors import BrokenError, ClusterError, MissingError
-from tests.cluster.pki import Pair
-from tests.cluster.processes import Process, free_ports, wait_until
+from testbed.cluster import cache, pins
+from testbed.cluster.errors import BrokenError, ClusterError, MissingError
+from testbed.cluster.kubernetes import containerd, kubelet
+from testbed.cluster.kubernetes.pki import Pair
+from testbed.cluster.machine import network, runs
+from testbed.cluster.machine.processes import Process, free_ports, wait_until
+from testbed.cluster.supplies import build, debian, image, toolchain
 
 _GO = Path(build.__file__).with_name("go")
 
@@ -244,7 +247,9 @@ def test_the_images_key_changes_with_what_the_dockerfile_copies_and_with_nothing
 
     assert "contract/names.py" in files
     assert "requirements/run.txt" in files
-    assert not [file for file in files if file.startswith(("tests/", ".git", "build/")) or file.endswith(".pyc")]
+    assert not [
+        file for file in files if file.startswith(("tests/", "testbed/", ".git", "build/")) or file.endswith(".pyc")
+    ]
 
 
 def test_the_dockerfile_copies_nothing_that_dockerignore_holds_back() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SECONDS = 120
 
 
@@ -21,7 +21,7 @@ def run(
     *arguments: str, environ: Mapping[str, str] | None = None, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.demo", *arguments],
+        [sys.executable, "-m", "testbed.demo", *arguments],
         cwd=cwd,
         env={**os.environ, **(environ or {})},
         capture_output=True,

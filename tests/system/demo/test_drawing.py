@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.demo.drawing import Bar, Brush, busy_share, draw_diff, draw_turns, overlap_seconds
+from testbed.demo.drawing import Bar, Brush, busy_share, draw_diff, draw_turns, overlap_seconds
 
 PLAIN = Brush(coloured=False)
 TURNS = (Bar("GPU 0", "a", 0.0, 1.0), Bar("GPU 0", "b", 1.0, 2.0), Bar("GPU 1", "a", 0.0, 2.0))

@@ -14,8 +14,8 @@ from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.prestart import NodeCheck
-from tests.cluster.processes import wait_until
-from tests.deviceplugin.on_node import NodePlugin, Pods
+from testbed.cluster.machine.processes import wait_until
+from tests.system.deviceplugin.on_node import NodePlugin, Pods
 
 RESOURCE = "nvidia.com/gpu"
 

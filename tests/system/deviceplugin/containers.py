@@ -10,8 +10,8 @@ from typing import Any
 
 from contract import names, paths
 from deviceplugin.core.allocation import key_of
-from tests.cluster.processes import wait_until
-from tests.deviceplugin.on_node import (
+from testbed.cluster.machine.processes import wait_until
+from tests.system.deviceplugin.on_node import (
     GLIBC_IMAGE,
     OWN_LIBRARY,
     NodePlugin,

@@ -1,7 +1,7 @@
-"""The real plugin on a real node of tests/cluster, with GPUs made of software; and small pods that use it.
+"""The real plugin on a real node of testbed/cluster, with GPUs made of software; and small pods that use it.
 
 Owns how it is started there and how its pods look.  The hook is a stand-in here (an empty library), for what is tested
-is how it reaches a container, not what it does.  May import `tests.cluster`.
+is how it reaches a container, not what it does.  May import `testbed.cluster`.
 """
 
 import json
@@ -23,11 +23,12 @@ from deviceplugin.core.retention import Assignment
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet_api import podresources
 from deviceplugin.kubelet_api.rpc import ask, dial
-from tests.cluster import archives, pins
-from tests.cluster.node import Node
-from tests.cluster.processes import Process, wait_until
+from testbed.cluster import pins
+from testbed.cluster.kubernetes.node import Node
+from testbed.cluster.machine.processes import Process, wait_until
+from testbed.cluster.supplies import archives
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SIMGPU = ROOT / "build" / "simgpu"
 METRICS_PORT = 9090
 """Of the node's own network."""
@@ -163,7 +164,7 @@ def node_plugin(
     }
     command = [
         *("env", *(f"{name}={value}" for name, value in environment.items())),
-        *(sys.executable, "-m", *(("tests.deviceplugin.serve_odd", odd) if odd else ("deviceplugin",)), "serve"),
+        *(sys.executable, "-m", *(("tests.system.deviceplugin.serve_odd", odd) if odd else ("deviceplugin",)), "serve"),
         f"--node-name={node.name}",
         *(
             f"--hook-file={build_stand_in(folder)}",

@@ -16,8 +16,8 @@ from typing import Any
 
 from contract import names
 from contract.device_id import decode
-from tests.cluster.processes import wait_until
-from tests.deviceplugin.on_node import NodePlugin, Pods, vgpu_container, vgpu_pod
+from testbed.cluster.machine.processes import wait_until
+from tests.system.deviceplugin.on_node import NodePlugin, Pods, vgpu_container, vgpu_pod
 
 
 def assert_books_agree(plugin: NodePlugin) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.deviceplugin.serve_odd shuffled|without-preference serve …`: the real plugin, odd on purpose.
+"""`python -m tests.system.deviceplugin.serve_odd shuffled|without-preference serve …`: the real plugin, odd on purpose.
 
 `shuffled` tells the slots in random order; `without-preference` does not offer GetPreferredAllocation, so that a test
 of the spread can be seen to fail.

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.cluster.node import Node, cluster
-from tests.deviceplugin import another_plugin, containers, scenarios
-from tests.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
+from testbed.cluster.errors import MissingError
+from testbed.cluster.kubernetes.node import Node, cluster
+from tests.plugins.kubernetes import unavailable
+from tests.system.deviceplugin import another_plugin, containers, scenarios
+from tests.system.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.install.house import House, installed_house
+from testbed.cluster.errors import MissingError
+from testbed.cluster.installed import House, installed_house
+from tests.plugins.kubernetes import unavailable
 
 OPTED_IN = {"nvshare.com/injection": "enabled"}
 

@@ -1,4 +1,4 @@
-"""What kustomize makes of the manifests, as objects.  Uses the kubectl of tests/cluster, so needs no cluster."""
+"""What kustomize makes of the manifests, as objects.  Uses the kubectl of testbed/cluster, so needs no cluster."""
 
 import subprocess
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.build import control_plane_programs
+from testbed.cluster.supplies.build import control_plane_programs
 
-ROOT = Path(__file__).parents[2] / "manifests"
+ROOT = Path(__file__).parents[3] / "manifests"
 OVERLAYS = sorted(path.parent.name for path in (ROOT / "overlays").glob("*/kustomization.yaml"))
 SAMPLES = sorted((ROOT / "samples").glob("*.yaml"))
 Object = dict[str, Any]

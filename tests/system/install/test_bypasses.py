@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from contract import names, paths
-from tests.cluster import gpus
-from tests.install.house import House, Wish, pod
+from testbed.cluster.installed import House, Wish, pod
+from testbed.cluster.kubernetes import gpus
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 

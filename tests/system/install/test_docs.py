@@ -8,7 +8,7 @@ import pytest
 import schedulerd.settings
 import webhook.settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _METRICS = ROOT / "docs" / "metrics.md"
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("[a-z]*/*.md")])
 

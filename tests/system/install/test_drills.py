@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.install.drill_node import (
+from testbed.cluster.installed import House
+from tests.drills.install.drill_node import (
     STEPS,
     restart_the_api_server,
     roll_everything,
     rotate_the_authority,
     working_pods,
 )
-from tests.install.house import House
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 

@@ -14,15 +14,15 @@ import pytest
 import yaml
 
 from contract import names, paths
-from tests.cluster import archives
-from tests.cluster.processes import wait_until
-from tests.install.conftest import OPTED_IN
-from tests.install.drill_node import executed
-from tests.install.house import MANIFESTS, SYSTEM, House, Object, Wish, pod
-from tests.install.test_bypasses import REFUSED, mount
+from testbed.cluster.installed import MANIFESTS, SYSTEM, House, Object, Wish, pod
+from testbed.cluster.machine.processes import wait_until
+from testbed.cluster.supplies import archives
+from tests.drills.install.drill_node import executed
+from tests.system.install.conftest import OPTED_IN
+from tests.system.install.test_bypasses import REFUSED, mount
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
-SIMGPU = Path(__file__).parents[2] / "simgpu" / "src"
+SIMGPU = Path(__file__).parents[3] / "simgpu" / "src"
 STATIC_IMAGE = "nvshare.local/static-client:1"
 SLEEP = ("sleep", "600")
 UNSET = ("env", "-u", names.ENV_PRELOAD, *SLEEP)

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from contract import names, paths
-from tests.cluster import debian
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.install.manifests import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
+from testbed.cluster.errors import MissingError
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from testbed.cluster.supplies import debian
+from tests.plugins.kubernetes import unavailable
+from tests.system.install.manifests import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
 
 pytestmark = pytest.mark.cluster
 ALL = ["base", *OVERLAYS]

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.cluster import build, pins
-from tests.cluster.control_plane import ControlPlane, control_plane
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.cluster.processes import wait_until
-from tests.install.house import pod
-from tests.install.manifests import ROOT
+from testbed.cluster import pins
+from testbed.cluster.errors import MissingError
+from testbed.cluster.installed import pod
+from testbed.cluster.kubernetes.control_plane import ControlPlane, control_plane
+from testbed.cluster.machine.processes import wait_until
+from testbed.cluster.supplies import build
+from tests.plugins.kubernetes import unavailable
+from tests.system.install.manifests import ROOT
 
 # the first run on a machine builds that API server, beside other tests, at a low priority
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]

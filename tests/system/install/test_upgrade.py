@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.cluster.processes import wait_until
-from tests.install.house import COMPONENTS, MANIFESTS, SYSTEM, House, empty_house, pod
+from testbed.cluster.errors import MissingError
+from testbed.cluster.installed import COMPONENTS, MANIFESTS, SYSTEM, House, empty_house, pod
+from testbed.cluster.machine.processes import wait_until
+from tests.plugins.kubernetes import unavailable
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from tests.fakes.pods import container, pod
 from tests.webhook.cases import OPTED_IN
 from tests.webhook.real import Answer, ApiClient, installed, registered, serving
-from tests.webhook.samples import container, pod
 from webhook.__main__ import main
 from webhook.admission.decision import Volumes, gather
 from webhook.admission.namespace_policy import POD_SECURITY_LABEL, PodSecurity, policy_of

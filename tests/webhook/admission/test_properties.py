@@ -6,9 +6,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.random_pods import random_namespace, random_pod
+from tests.webhook.admission.properties import check_properties
 from tests.webhook.cases import OPTED_IN, review_of
-from tests.webhook.pods import random_namespace, random_pod
-from tests.webhook.properties import check_properties
 from webhook.admission.decision import Stage, Volumes
 from webhook.admission.host_paths import resolve, touches
 from webhook.admission.injected import preload_with_hook

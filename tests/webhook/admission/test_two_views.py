@@ -8,9 +8,9 @@ from copy import deepcopy
 
 import pytest
 
+from tests.fakes.pods import container, pod
+from tests.webhook.admission.properties import completed_by
 from tests.webhook.cases import OPTED_IN, review_of
-from tests.webhook.properties import completed_by
-from tests.webhook.samples import container, pod
 from webhook.admission.decision import Decision, Stage, Volumes
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import policy_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
 from tests.webhook.cases import CASES, Case
 from tests.webhook.real import (
     Answer,

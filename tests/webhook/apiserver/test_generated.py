@@ -11,7 +11,7 @@ from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
 from webhook.apiserver.generated import all_rules, examples_in, manifests, refusals_page
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _CASES = ROOT / "tests" / "webhook" / "cases"
 _NOT_BY_A_POD = {"AnnotationChanged", "NamespaceValueUnknown", "InjectionLost"}
 """Shown on a real API server in `test_policies_real` and `test_webhook_real`."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from tests.fakes.pods import container, pod
 from tests.webhook.real import Answer, ApiClient, all_policies, installed, wait_for_policies
-from tests.webhook.samples import container, pod
 from webhook.admission.json_fields import Json
 from webhook.apiserver import hide_gpus
 

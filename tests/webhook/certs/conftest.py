@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.errors import MissingError
-from tests.cluster.fixtures import unavailable
-from tests.webhook_certs import scene
-from tests.webhook_certs.replica import Replica
+from testbed.cluster.errors import MissingError
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.fakes.webhook_replica import Replica
+from tests.plugins.kubernetes import unavailable
+from tests.webhook.certs import scene
 
 
 @pytest.fixture(scope="session")

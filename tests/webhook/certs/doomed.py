@@ -1,11 +1,11 @@
-"""`python -m tests.webhook_certs.doomed KUBECONFIG N`: rotates the CA, and kills itself after the Nth step."""
+"""`python -m tests.webhook.certs.doomed KUBECONFIG N`: rotates the CA, and kills itself after the Nth step."""
 
 import os
 import signal
 import sys
 import time
 
-from tests.webhook_certs.scene import QUICK
+from tests.webhook.certs.scene import QUICK
 from webhook.certs.cluster import Cluster
 from webhook.certs.core.phases import Asked, Step
 from webhook.certs.core.rotation import Surroundings, rotate

@@ -17,8 +17,8 @@ from pathlib import Path
 import urllib3
 import yaml
 
-from tests.cluster.control_plane import ControlPlane
-from tests.webhook_certs.scene import vgpu_pod
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.webhook.certs.scene import vgpu_pod
 
 STEADY = 40
 """A second, each on a connection of its own to the API server."""

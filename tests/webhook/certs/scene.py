@@ -13,9 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from tests.cluster.processes import wait_until
-from tests.webhook_certs.replica import Replica, own_address, replicas
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.machine.processes import wait_until
+from tests.fakes.webhook_replica import Replica, own_address, replicas
 from webhook.certs.cluster import Cluster
 from webhook.certs.core import secret
 from webhook.certs.core.phases import Asked
@@ -23,7 +23,7 @@ from webhook.certs.core.rotation import Surroundings, rotate
 from webhook.certs.core.secret import Phase
 from webhook.certs.core.settings import Settings
 
-BASE = Path(__file__).parents[2] / "manifests" / "base"
+BASE = Path(__file__).parents[3] / "manifests" / "base"
 NAMESPACE = "nvshare-system"
 QUICK = Settings(trust_seconds=0.5, linger_seconds=0.5, patience_seconds=20, poll_seconds=0.1, watch_seconds=1)
 """One API server, on this machine: what is written is seen within a second."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
-from tests.webhook_certs.replica import Replica
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.fakes.webhook_replica import Replica
 from webhook.certs.cli import WHAT
 from webhook.certs.core.phases import Asked
 

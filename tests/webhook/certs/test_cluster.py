@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.processes import wait_until
-from tests.webhook_certs.drill_rotation import dies_after, figures, rotate_until
-from tests.webhook_certs.replica import Replica
-from tests.webhook_certs.scene import BASE, NAMESPACE, is_whole, run, vgpu_pod
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from testbed.cluster.machine.processes import wait_until
+from tests.drills.webhook.drill_rotation import dies_after, figures, rotate_until
+from tests.fakes.webhook_replica import Replica
+from tests.webhook.certs.scene import BASE, NAMESPACE, is_whole, run, vgpu_pod
 from webhook.certs.core.phases import Asked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.webhook_certs import strange
-from tests.webhook_certs.world import ENTRIES, SETTINGS, START, FakeWorld, Killed
+from tests.fakes.rotating_cluster import ENTRIES, SETTINGS, START, FakeWorld, Killed
+from tests.webhook.certs import strange
 from webhook.certs.core import issue, secret
 from webhook.certs.core.errors import StandsStill
 from webhook.certs.core.phases import Act, Asked, Step

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.processes import wait_until
-from tests.webhook_certs import scene
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from testbed.cluster.machine.processes import wait_until
+from tests.webhook.certs import scene
 from webhook.certs import probe
 from webhook.certs.core.errors import StandsStill
 from webhook.certs.core.phases import Asked

@@ -9,7 +9,7 @@ from typing import Any
 import kubernetes.client
 import pytest
 
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
 from webhook.admission.json_fields import Json
 from webhook.errors import NotSynced
 from webhook.namespaces import watch

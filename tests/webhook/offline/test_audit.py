@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from contract.paths import CONTAINER_HOOK
-from tests.cluster.control_plane import ControlPlane
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.fakes.pods import container, pod
 from tests.webhook.cases import CASES
-from tests.webhook.samples import container, pod
 from webhook.__main__ import main
 from webhook.admission.json_fields import Json
 from webhook.offline.audit import Flaw, audit_pod

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.webhook.samples import container, pod
+from tests.fakes.pods import container, pod
 from webhook.__main__ import main
 from webhook.admission.json_fields import Json
 from webhook.offline.judgement import POD_PLACES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webhook.drill_webhook import fuzz_pods, fuzz_raw
+from tests.drills.webhook.drill_webhook import fuzz_pods, fuzz_raw
 
 pytestmark = pytest.mark.slow
 

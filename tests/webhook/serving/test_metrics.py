@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.fakes.pods import container, pod
 from tests.webhook.cases import review_of
-from tests.webhook.samples import container, pod
 from webhook.admission.decision import Stage, Volumes
 from webhook.admission.namespace_policy import policy_of
 from webhook.admission.review import answer

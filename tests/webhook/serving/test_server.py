@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.stalling_clients import STALLS, hold
 from tests.webhook.files import Files
 from tests.webhook.load import Connection, body
 from tests.webhook.real import Server, serving
-from tests.webhook.stall import STALLS, hold
 from webhook.certs.files import write_set
 from webhook.serving.server import bind
 

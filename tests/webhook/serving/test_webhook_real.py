@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
-from tests.webhook.balance import balanced
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from tests.fakes.load_balancer import balanced
 from tests.webhook.load import bursts, realistic_pod
 from tests.webhook.real import ApiClient, Server, all_policies, installed, registered, serving, wait_for_policies
 from webhook.certs.files import write_set

@@ -1,7 +1,7 @@
 //go:build programs
 
 // Package programs names what this module builds, so that `go mod tidy` keeps what they need.
-// Nothing here is compiled: Python asks for each program by its path (tests/cluster/pins.py).
+// Nothing here is compiled: Python asks for each program by its path (testbed/cluster/pins.py).
 package programs
 
 import (
