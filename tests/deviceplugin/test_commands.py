@@ -21,10 +21,9 @@ from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.settings import Settings
 from deviceplugin.supervisor import next_wait
 from testbed.cluster.machine.processes import wait_until
+from tests.deviceplugin.software_gpus import ROOT, SIMGPU, environment
 from tests.fakes.kubelet import Kubelet
 
-ROOT = Path(__file__).parents[2]
-SIMGPU = ROOT / "build" / "simgpu"
 pytestmark = pytest.mark.skipif(
     not (SIMGPU / "libnvidia-ml.so.1").exists(), reason="build/simgpu is not built: make native"
 )
@@ -37,15 +36,6 @@ def serve_command(settings: Settings, *more: str) -> list[str]:
         *(f"--control-socket={settings.control_socket}", f"--pod-resources-socket={settings.pod_resources_socket}"),
         *(f"--hook-file={settings.hook_file}", "--inject=cdi", "--metrics-port=0", *more),
     ]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(SIMGPU),
-        "SIMGPU_FILE": str(folder / "gpus"),
-        "SIMGPU_DEVICES": "2xA100-40GB,1xT4-16GB",
-    }
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from deviceplugin.reconciler import Steward, StewardParts
 from deviceplugin.reporting.event_queue import Event
 from deviceplugin.reporting.node_reports import ClusterUnavailable
 from deviceplugin.settings import Settings
-from tests.deviceplugin.conftest import FAST
+from tests.deviceplugin.running_plugin import FAST
 from tests.fakes.gpus import FakeKubelet, make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.simgpu.bench_launch import launch_costs
 from tests.runners.bench import Row
+from tests.simgpu.launch_costs import launch_costs
 
 NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from testbed.gpu_record import Interval, Turn, busy_seconds, busy_share, interleavings, outside_turns, overlaps
-from tests.drills.simgpu.drill_kill import check_record, kills
 from tests.fakes.gpu_machine import BUILD, Machine, in_own_process_namespace
+from tests.simgpu.kills import check_record, kills
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402

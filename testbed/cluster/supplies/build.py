@@ -45,6 +45,7 @@ def programs(module: pins.Module, *, say: Say) -> Path:
 
 
 def build_name(module: pins.Module) -> str:
+    # The names in the go.mod files are of an older place, and stay: another name is another build of ten minutes.
     folder = _GO / module.folder
     made_from = ((folder / "go.mod").read_bytes(), (folder / "go.sum").read_bytes(), repr(module).encode())
     return f"{module.folder}-{module.version}-{cache.digest(*made_from, platform.machine().encode())}"

@@ -22,7 +22,8 @@ import psutil
 
 from contract.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
-from tests.fakes.wire.client import PATIENCE, Client, Daemon, running_daemon
+from tests.fakes.wire.client import PATIENCE, Client, Daemon
+from tests.fakes.wire.observed_daemon import observed_daemon
 from tests.runners.bench import Row
 
 HERE = Path(__file__).parent
@@ -117,25 +118,6 @@ def _handoff(folder: Path, programs: tuple[Path, Path], count: int, place: str) 
             what=f"hand-off p{percent}, {count} clients, {place}", value=python, unit="us", against=f"C echo {c:.1f} us"
         )
         yield Row(what=f"  times the C echo, p{percent}", value=python / c, unit="x", limit=limit)
-
-
-@contextlib.contextmanager
-def observed_daemon(folder: Path, *flags: str) -> Iterator[tuple[Daemon, psutil.Process]]:
-    """A daemon with its observer."""
-    with running_daemon(folder, "--observer=spawn", "--metrics-port=0", "--log-level=info", *flags) as daemon:
-        assert daemon.process is not None
-        yield daemon, _child(daemon.process.pid)
-        daemon.end()
-
-
-def _child(pid: int) -> psutil.Process:
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        for child in psutil.Process(pid).children():
-            if any(one.status == psutil.CONN_LISTEN for one in child.net_connections()):
-                return child
-        time.sleep(0.05)
-    raise AssertionError("the observer does not listen")
 
 
 def _scrape(observer: psutil.Process) -> int:

@@ -6,7 +6,6 @@ A launch's cost must vanish beside what the hook adds (3.7 ns), or the hook coul
 from __future__ import annotations
 
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,18 +13,9 @@ from pathlib import Path
 from testbed.gpu_record import busy_share
 from tests.fakes.gpu_machine import Machine
 from tests.runners.bench import Row
+from tests.simgpu.launch_costs import launch_costs
 
 LAUNCHES = "2000000"
-
-
-def launch_costs(folder: Path, environment: dict[str, str], *arguments: str) -> tuple[float, float]:
-    """Nanoseconds a launch on 1 and on 4 threads, with the libcuda.so.1 of the environment."""
-    program = folder / "launch_cost"
-    source = Path(__file__).parents[2] / "simgpu" / "programs" / "launch_cost.c"
-    subprocess.run(["gcc", "-O2", "-pthread", source, "-o", program, "-ldl"], check=True)
-    out = subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
-    one, four = (float(row) for row in out.split())
-    return one, four
 
 
 def bench() -> Iterator[Row]:

@@ -11,7 +11,7 @@ from deviceplugin.core.inventory import Gpu, Rules
 from deviceplugin.gpus.monitor import Watch
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.settings import Times
-from tests.deviceplugin.conftest import RunPlugin
+from tests.deviceplugin.running_plugin import RunPlugin
 from tests.fakes.gpus import FakeLibrary, make_gpu, make_inventory
 
 TIMES = Times(rescan=60.0, check=2.0)

@@ -13,7 +13,7 @@ import pytest
 
 from deviceplugin.errors import GpuGone
 from deviceplugin.gpus.nvml import Nvml
-from tests.deviceplugin.test_commands import ROOT, SIMGPU, environment
+from tests.deviceplugin.software_gpus import ROOT, SIMGPU, environment
 
 pytestmark = pytest.mark.skipif(
     not (SIMGPU / "libnvidia-ml.so.1").exists(), reason="build/simgpu is not built: make native"

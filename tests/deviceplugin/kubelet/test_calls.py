@@ -15,7 +15,7 @@ from contract.load import GpuLoad, Load, encode_load
 from deviceplugin.core.allocation import key_of
 from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
 from deviceplugin.settings import Inject
-from tests.deviceplugin.conftest import RunPlugin, Setup
+from tests.deviceplugin.running_plugin import RunPlugin, Setup
 from tests.fakes.gpus import make_gpu
 
 A, B = (make_gpu(number).uuid for number in range(2))

@@ -16,7 +16,7 @@ from deviceplugin.kubelet_api import VERSION
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
 from testbed.cluster.machine.processes import wait_until
-from tests.deviceplugin.conftest import RunPlugin, Setup, running
+from tests.deviceplugin.running_plugin import RunPlugin, Setup, running
 from tests.fakes.gpus import FakeLibrary, Happenings, make_gpu
 from tests.fakes.kubelet import Kubelet
 

@@ -14,7 +14,7 @@ from deviceplugin.core.events import GpuRefused
 from deviceplugin.node.load import LoadMemory, ask_for_load, policy_now
 from deviceplugin.settings import Settings
 from testbed.cluster.machine.processes import wait_until
-from tests.deviceplugin.conftest import RunPlugin, Setup, running
+from tests.deviceplugin.running_plugin import RunPlugin, Setup, running
 from tests.fakes.gpus import FakeScheduler, make_gpu
 from tests.fakes.kubelet import Kubelet
 

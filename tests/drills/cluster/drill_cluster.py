@@ -12,7 +12,7 @@ from pathlib import Path
 from testbed.cluster.kubernetes.node import Shape, cluster
 from testbed.cluster.machine import leftovers, listing
 from tests.runners.drills import Drill, count
-from tests.system.cluster.test_leftovers import CRASHING, REPOSITORY, cli, environment_apart
+from tests.system.cluster.runs_apart import CRASHING, REPOSITORY, cli, environment_apart
 
 _BEGIN_AND_END_SECONDS = 9.0
 

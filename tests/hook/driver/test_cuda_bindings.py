@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from tests.fakes.wire.daemon import Peer
-from tests.hook.memory.test_memory import MIB, serving
 from tests.hook.support.machine import Machine
+from tests.hook.support.serving import MIB, serving
 
 PROGRAM = """
 from cuda.bindings import driver as d

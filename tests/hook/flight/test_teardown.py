@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.wire.daemon import Peer
-from tests.hook.memory.test_memory import MIB, serving
 from tests.hook.support.machine import Machine, compiled
+from tests.hook.support.serving import MIB, serving
 
 
 @pytest.mark.parametrize("how", ["reset", "release"])

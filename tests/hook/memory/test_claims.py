@@ -8,8 +8,8 @@ from subprocess import Popen
 import pytest
 
 from tests.fakes.wire.daemon import Connection, Peer
-from tests.hook.memory.test_memory import MIB, serving
 from tests.hook.support.machine import Machine, compiled, wait_until
+from tests.hook.support.serving import MIB, serving
 
 
 @contextmanager

@@ -7,20 +7,14 @@ import time
 
 import pytest
 
-from contract.load import QUERY, decode_load
-from schedulerd.control.client import ControlClient
 from tests.fakes.wire.client import Client, running_daemon
+from tests.schedulerd.control.commands import ctl, load_of
 
 
 @pytest.fixture
 def daemon(tmp_path):
     with running_daemon(tmp_path, "--side-by-side=never", "--quantum=10s", "--log-level=info") as one:
         yield one
-
-
-def ctl(daemon, *words):
-    command = [sys.executable, "-m", "schedulerd.nvsharectl", f"--control={daemon.control}", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
 
 def two_on_one_gpu(daemon):
@@ -78,12 +72,6 @@ def test_a_drained_gpu_says_so_in_the_load_and_its_tenants_go_on(daemon):
     b.hear("grant")
 
     assert load_of(daemon).gpus[0].drained
-
-
-def load_of(daemon):
-    with ControlClient(daemon.control) as client:
-        client._socket.sendall(QUERY)
-        return decode_load(iter(client._file.readline, b""))
 
 
 def test_the_load_counts_clients_waiters_and_busy_time(daemon):

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.fakes.wire.client import Client, running_daemon
-from tests.schedulerd.control.test_control import ctl, load_of
+from tests.schedulerd.control.commands import ctl, load_of
 
 SAID = {"version": 1, "gpus": {"GPU-1": {"drained": True}}}
 

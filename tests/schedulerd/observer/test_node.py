@@ -16,10 +16,10 @@ import pytest
 
 from contract.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
-from tests.bench.schedulerd.bench_handoff import _child as observer_of
+from tests.fakes.pod_resources import FakeKubelet, listing
 from tests.fakes.wire.client import PATIENCE, Client
-from tests.schedulerd.identity.test_identity import NodeDaemon
-from tests.schedulerd.observer.test_observer import FakeKubelet, listing
+from tests.fakes.wire.node_daemon import NodeDaemon
+from tests.fakes.wire.observed_daemon import observer_of
 
 ROOT = Path(__file__).parents[3]
 NODE = "node-of-turns"

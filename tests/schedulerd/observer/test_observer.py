@@ -5,35 +5,22 @@ import threading
 import time
 from concurrent import futures
 
-import grpc
 import pytest
 
 from contract.grammar import AllocationKind, Mode
 from contract.line import Line, decode, encode
 from schedulerd.core.node_state import PodFacts
-from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
-    ContainerDevices,
-    ContainerResources,
-    ListPodResourcesResponse,
-    PodResources,
-)
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness, jain
 from schedulerd.observer.kubelet import Kubelet
 from schedulerd.observer.pod_facts import Owner, as_line, facts, owners, summarise
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
+from tests.fakes.pod_resources import FakeKubelet, listing
 from tests.fakes.wire.client import PATIENCE
 from tests.schedulerd.observer.generate_kubelet_api import stale
 
 OWNER = Owner("team", "train", "main")
-
-
-def listing(*ids, resource="nvshare.com/gpu"):
-    devices = ContainerDevices(resource_name=resource, device_ids=ids)
-    return [
-        PodResources(name="train", namespace="team", containers=[ContainerResources(name="main", devices=[devices])])
-    ]
 
 
 def pod(annotations=None, *, mode=None, priority=None):
@@ -86,28 +73,6 @@ def test_the_answer_names_only_what_is_known():
     assert as_line("k", facts(OWNER, None)) == Line(
         "pod", {"key": "k", "namespace": "team", "pod": "train", "container": "main"}
     )
-
-
-class FakeKubelet(grpc.GenericRpcHandler):
-    """pod-resources over a real socket."""
-
-    def __init__(self, path):
-        self.calls, self.pods = 0, []
-        self.server = grpc.server(futures.ThreadPoolExecutor(2))
-        self.server.add_generic_rpc_handlers((self,))
-        self.server.add_insecure_port(f"unix://{path}")
-        self.server.start()
-
-    def service(self, details):
-        if details.method != "/v1.PodResourcesLister/List":
-            return None
-        return grpc.unary_unary_rpc_method_handler(
-            self._list, response_serializer=ListPodResourcesResponse.SerializeToString
-        )
-
-    def _list(self, _request, _context):
-        self.calls += 1
-        return ListPodResourcesResponse(pod_resources=self.pods)
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """Shares of GPU time and lengths of waits, in simulated minutes."""
 
-import random
-
 import pytest
 
-from contract.grammar import Mode
 from schedulerd.core import operator
 from schedulerd.core.history import Histories
 from schedulerd.core.messages import Done, Using
@@ -13,6 +10,7 @@ from schedulerd.observer.fairness import jain
 from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor
 from tests.fakes.simulation import Simulation, worker
+from tests.schedulerd.policies.crowds import crowded, longest_wait_bound
 
 MINUTE = 60.0
 
@@ -117,13 +115,6 @@ def test_fcfs_lets_the_first_finish():
     assert not any("Yield" in order for order in simulation.history)
 
 
-def longest_wait_bound(rules, workers):
-    """The bound of docs/turns.md: 4 n turns until it is aged, 3 m until those that aged before it have gone."""
-    crowd = max(sum(gpu in one.container.gpus for one in workers) for gpu in (*workers[0].container.gpus, "GPU-1"))
-    longest_drain = max(one.kernel for one in workers)
-    return (rules.age_turns * crowd + 3 * len(workers)) * (rules.quantum + longest_drain)
-
-
 @pytest.mark.parametrize("policy", ["fair", "rr", "sjf"])
 @pytest.mark.parametrize("gpus", [3, 8, 16])
 def test_three_overlapping_gangs_with_everybody_else_never_stall(policy, gpus):
@@ -133,17 +124,6 @@ def test_three_overlapping_gangs_with_everybody_else_never_stall(policy, gpus):
 
     assert all(one.waits for one in workers)
     assert max(max(one.waits) for one in workers) <= longest_wait_bound(simulation.turns.rules, workers)
-
-
-def crowded(policy, gpus, *, seed):
-    draw = random.Random(seed)
-    workers = [worker("ab", 1, 2), worker("bc", 2, 3), worker("ca", 1, 3, kernel=0.03)]
-    workers += [worker("all", *range(1, gpus + 1), kernel=0.01)]
-    workers += [worker(f"s{i}", draw.randint(1, gpus), kernel=draw.choice((0.001, 0.02))) for i in range(gpus)]
-    for i in range(2):
-        some = draw.sample(range(1, gpus + 1), 2)
-        workers.append(worker(f"d{i}", *sorted(some), mode=Mode.PER_DEVICE, burst=0.05, rest=0.1))
-    return Simulation(Rules(policy=POLICIES[policy]), workers, gpus=gpus, seed=seed), workers
 
 
 def test_a_on_gpu_1_and_b_on_gpus_1_and_2_never_overlap_on_gpu_1():

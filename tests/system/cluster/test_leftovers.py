@@ -1,11 +1,9 @@
 """What a cluster leaves behind: nothing, whether it is ended, or killed and cleaned up after by the next."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -16,19 +14,9 @@ from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.node import check_machine
 from testbed.cluster.machine import listing
 from tests.plugins.kubernetes import unavailable
+from tests.system.cluster.runs_apart import CRASHING, REPOSITORY, cli, environment_apart
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
-REPOSITORY = Path(__file__).resolve().parents[3]
-
-CRASHING = textwrap.dedent(
-    """
-    import time
-    from testbed.cluster.kubernetes.node import cluster
-    with cluster() as made:
-        print(made.plane.run.name, made.plane.kubeconfig, flush=True)
-        time.sleep(600)
-    """
-)
 
 
 @pytest.fixture
@@ -41,15 +29,6 @@ def own_machine(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     environment = environment_apart(str(tmp_path))
     yield environment
     subprocess.run(cli("down"), env=environment, cwd=REPOSITORY, check=False)
-
-
-def environment_apart(folder: str) -> dict[str, str]:
-    """Runs of their own, the same cache."""
-    return {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": str(cache.root().parent)}
-
-
-def cli(*words: str) -> list[str]:
-    return [sys.executable, "-m", "testbed.cluster", *words]
 
 
 def said_by(*words: str, environment: Mapping[str, str]) -> str:

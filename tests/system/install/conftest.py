@@ -8,8 +8,7 @@ import pytest
 from testbed.cluster.errors import MissingError
 from testbed.cluster.installed import House, installed_house
 from tests.plugins.kubernetes import unavailable
-
-OPTED_IN = {"nvshare.com/injection": "enabled"}
+from tests.system.install.bypasses import OPTED_IN
 
 
 @pytest.fixture(scope="session")

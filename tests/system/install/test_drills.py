@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from testbed.cluster.installed import House
-from tests.drills.install.drill_node import (
+from tests.system.install.mishaps import (
     STEPS,
     restart_the_api_server,
     roll_everything,

@@ -17,9 +17,8 @@ from contract import names, paths
 from testbed.cluster.installed import MANIFESTS, SYSTEM, House, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from testbed.cluster.supplies import archives
-from tests.drills.install.drill_node import executed
-from tests.system.install.conftest import OPTED_IN
-from tests.system.install.test_bypasses import REFUSED, mount
+from tests.system.install.bypasses import OPTED_IN, REFUSED, mount
+from tests.system.install.mishaps import executed
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 SIMGPU = Path(__file__).parents[3] / "simgpu" / "src"

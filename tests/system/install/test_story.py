@@ -11,7 +11,7 @@ from testbed.cluster.installed import GPUS, MANIFESTS, SYSTEM, House, Object, Wi
 from testbed.cluster.machine.processes import wait_until
 from testbed.demo.cluster import read_bars
 from testbed.demo.drawing import overlap_seconds
-from tests.system.install.conftest import OPTED_IN
+from tests.system.install.bypasses import OPTED_IN
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 BIG = ("burn", "--kernel-ms", "5", "--managed-mb", "30000", "--seconds", "8", "--quiet")

@@ -1,32 +1,17 @@
 """`certs rotate` and `certs status` as an operator types them: their words and exit codes."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.webhook_replica import Replica
+from tests.webhook.certs.command import NOBODY, certs
 from webhook.certs.cli import WHAT
 from webhook.certs.core.phases import Asked
 
-PROGRAM = Path(sys.executable).with_name("nvshare-webhook")
-NOBODY = """
-apiVersion: v1
-kind: Config
-clusters: [{name: n, cluster: {server: "https://127.0.0.1:1"}}]
-users: [{name: n, user: {}}]
-contexts: [{name: n, context: {cluster: n, user: n}}]
-current-context: n
-"""
 IN_A_HURRY = ("--trust-seconds", "0.5", "--linger-seconds", "0.5", "--poll-seconds", "0.1")
-
-
-def certs(*words: str, kubeconfig: Path | str = "/nowhere") -> subprocess.CompletedProcess[str]:
-    command = [PROGRAM, "certs", *words, "--kubeconfig", kubeconfig]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_the_words_of_what_are_the_cores() -> None:

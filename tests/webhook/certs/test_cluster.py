@@ -9,8 +9,8 @@ import pytest
 
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from testbed.cluster.machine.processes import wait_until
-from tests.drills.webhook.drill_rotation import dies_after, figures, rotate_until
 from tests.fakes.webhook_replica import Replica
+from tests.webhook.certs.rotations import dies_after, figures, rotate_until
 from tests.webhook.certs.scene import BASE, NAMESPACE, is_whole, run, vgpu_pod
 from webhook.certs.core.phases import Asked
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import kubernetes.client
 import pytest
 
-from tests.webhook.certs.test_cli import NOBODY, certs
+from tests.webhook.certs.command import NOBODY, certs
 from webhook.__main__ import main
 from webhook.certs.cluster import Cluster
 from webhook.certs.core import issue, secret

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.drills.webhook.drill_webhook import fuzz_pods, fuzz_raw
+from tests.webhook.serving.fuzz_runs import fuzz_pods, fuzz_raw
 
 pytestmark = pytest.mark.slow
 
