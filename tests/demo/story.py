@@ -17,8 +17,9 @@ from pathlib import Path
 import yaml
 
 from contract import names, paths
+from contract.sharing.inventory import Gpu
 from contract.sharing.placement import Policy, Request, prefer
-from deviceplugin.core.inventory import Gpu, Rules, take_stock
+from deviceplugin.core.inventory import Rules, take_stock
 from tests.demo.admission import Answer, Pod, Webhook
 from tests.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds
 from tests.demo.errors import DemoError
