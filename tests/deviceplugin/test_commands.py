@@ -169,7 +169,7 @@ def test_wait_for_the_next_spare(wait: float, lived: float, expected: float) -> 
 
 _TOLD_IN_ITS_WAIT = """
 import os, signal, threading
-from deviceplugin.serve import stop_when_told
+from deviceplugin.plugin import stop_when_told
 
 stop = stop_when_told()
 with stop._cond:  # as within stop.wait(), where a signal may come

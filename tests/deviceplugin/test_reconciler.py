@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from contract import names
-from deviceplugin.core.allocation import Allocation, allocate, key_of
+from contract import names, node
+from contract.allocation import Allocation, key_of
+from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.device_list import View
 from deviceplugin.core.retention import Assignment, Books, Listed
@@ -224,7 +225,7 @@ def test_the_annotation_becomes_true_after_the_flood(desk: Desk) -> None:
     desk.look(A0, B0, at=0.1)
     desk.look(A0, B0, at=2.1)
 
-    assert desk.cluster.patches[-1][1] == {names.NODE_FREE_SLOTS: f'{{"{A}":9,"{B}":9}}'}
+    assert desk.cluster.patches[-1][1] == {node.FREE_SLOTS: f'{{"{A}":9,"{B}":9}}'}
 
 
 def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: Desk) -> None:
@@ -234,7 +235,7 @@ def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: De
     desk.look(*full, at=0.1)
     desk.look(*full[1:], at=0.2)
 
-    assert [labels[names.NODE_COUNT] for labels, _ in desk.cluster.patches] == ["2", "1", "2"]
+    assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1", "2"]
 
 
 def test_slots_of_init_containers_are_not_room_and_old_books_do_not_end_the_care(desk: Desk) -> None:
@@ -247,7 +248,7 @@ def test_slots_of_init_containers_are_not_room_and_old_books_do_not_end_the_care
     desk.steward.note_refused_size(2)
     desk.steward._look_once()
 
-    assert [labels[names.NODE_COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
+    assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
 
 
 def test_a_refusal_while_the_books_are_read_is_not_forgotten_for_them(desk: Desk) -> None:
@@ -261,7 +262,7 @@ def test_a_refusal_while_the_books_are_read_is_not_forgotten_for_them(desk: Desk
     desk.steward._look_once()
     desk.look(*full, at=5.0)
 
-    assert [labels[names.NODE_COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
+    assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
 
 
 def test_an_api_server_that_is_away_is_told_later(desk: Desk) -> None:

@@ -14,8 +14,9 @@ from typing import TypeVar
 import grpc
 
 from contract.load import GpuLoad, Load, encode_load
+from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core.events import Happening
-from deviceplugin.core.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.gpus.nvml import Xid

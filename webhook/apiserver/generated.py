@@ -22,7 +22,7 @@ from webhook.apiserver.validating_policies import validating_policies, webhook_c
 from webhook.errors import StartError
 from webhook.offline.manifest_yaml import write_documents
 
-_NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/rules: change it there.\n"
+_NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/admission/rules: change it there.\n"
 
 
 def manifests() -> dict[PurePosixPath, str]:
@@ -45,7 +45,7 @@ def all_rules() -> Iterable[Rule[Any]]:
 
 _HEAD = """# Refusals
 
-Written by `nvshare-webhook policies --docs` from the table in `webhook/rules`: change it there.
+Written by `nvshare-webhook policies --docs` from the table in `webhook/admission/rules`: change it there.
 
 Each refusal begins with its code; the same code is the metric's label, a word in the log line, and, in
 `nvshare-webhook check --output json`, a field. *Decided by* says who refuses: the API server's own policies (even

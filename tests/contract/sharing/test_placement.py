@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from contract.device_id import decode
 from contract.load import GpuLoad
+from contract.sharing.inventory import Inventory
 from contract.sharing.placement import Policy, Request, Strategy, prefer
 from contract.sharing.scoring import Weights, penalties
-from deviceplugin.core.inventory import Inventory, Rules, take_stock
+from deviceplugin.core.inventory import Rules, take_stock
 from tests.fakes.gpus import make_gpu, make_inventory
 
 A, B, C, D = (make_gpu(number).uuid for number in range(4))

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from contract.allocation import key_of, parse, render
+from contract.errors import BadAllocation
 from deviceplugin.core import cdi
-from deviceplugin.core.allocation import allocate, key_of, parse, render
+from deviceplugin.core.allocation import allocate
 from deviceplugin.errors import BadSpec, Refused
 from deviceplugin.layout import Layout
 from tests.fakes.gpus import make_gpu, make_inventory
@@ -60,13 +62,23 @@ def test_the_record_says_what_the_scheduler_reads() -> None:
         pytest.param("", id="empty, as after a power cut"),
         pytest.param('{"key": "a"', id="half"),
         pytest.param("[]", id="not an object"),
-        pytest.param('{"key": "a", "uuids": [], "device_ids": ["x"], "created": 1}', id="a key that is not its slots'"),
-        pytest.param('{"key": "a", "uuids": [], "device_ids": [], "created": 1}', id="no slots"),
         pytest.param('{"key": "a", "uuids": 3, "device_ids": [], "created": 1}', id="a number for a list"),
     ],
 )
-def test_a_record_that_is_not_whole_tells_nothing(text: str) -> None:
-    assert parse(text) is None
+def test_a_record_that_is_not_whole_is_refused(text: str) -> None:
+    with pytest.raises(BadAllocation):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"key": "a", "uuids": [], "device_ids": ["x"], "created": 1}', id="a key that is not its slots'"),
+        pytest.param('{"key": "a", "uuids": [], "device_ids": [], "created": 1}', id="no slots"),
+    ],
+)
+def test_a_record_whose_key_does_not_follow_from_its_slots_is_not_the_plugins(text: str) -> None:
+    assert not parse(text).has_its_own_key
 
 
 def test_the_spec_carries_hook_preload_file_own_folder_and_visible_gpus() -> None:

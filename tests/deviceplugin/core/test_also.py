@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from contract.allocation import Allocation
 from deviceplugin.core import cdi
-from deviceplugin.core.allocation import Allocation
 from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout
 from deviceplugin.settings import read_also_env, read_also_mount

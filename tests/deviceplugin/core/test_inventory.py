@@ -2,7 +2,8 @@
 
 import pytest
 
-from deviceplugin.core.inventory import Gpu, Rules, take_stock
+from contract.sharing.inventory import Gpu
+from deviceplugin.core.inventory import Rules, take_stock
 from tests.fakes.gpus import make_gpu
 
 GPU = make_gpu(0, model="NVIDIA L4")

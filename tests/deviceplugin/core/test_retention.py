@@ -2,7 +2,8 @@
 
 import pytest
 
-from deviceplugin.core.allocation import Allocation, allocate
+from contract.allocation import Allocation
+from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.core.device_list import View
 from deviceplugin.core.retention import Assignment, Books, free_slots, kept_by_checkpoint_alone, release

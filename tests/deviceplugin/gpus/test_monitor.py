@@ -4,10 +4,11 @@ import threading
 
 import pytest
 
+from contract.sharing.inventory import Gpu
 from deviceplugin.core import health
 from deviceplugin.core.device_list import View
 from deviceplugin.core.events import GpuRecovered, GpuUnhealthy
-from deviceplugin.core.inventory import Gpu, Rules
+from deviceplugin.core.inventory import Rules
 from deviceplugin.gpus.monitor import Watch
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.settings import Times

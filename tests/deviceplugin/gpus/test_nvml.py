@@ -122,7 +122,7 @@ def test_what_counts_as_an_answer(code: int, answers: bool, monkeypatch: pytest.
 
 
 def test_without_a_driver_the_sentence_says_what_is_missing() -> None:
-    code = "from deviceplugin.nvml import Nvml; Nvml().rescan()"
+    code = "from deviceplugin.gpus.nvml import Nvml; Nvml().rescan()"
     empty = {"PATH": "/usr/bin:/bin"}
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=empty, capture_output=True, text=True)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 
+from contract.allocation import key_of
 from contract.device_id import decode
 from contract.load import GpuLoad, Load, encode_load
-from deviceplugin.core.allocation import key_of
 from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup

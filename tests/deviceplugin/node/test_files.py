@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deviceplugin.core.allocation import Allocation, key_of
+from contract.allocation import Allocation, key_of
 from deviceplugin.layout import Layout
 from deviceplugin.node.files import NodeFiles
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from contract import names
+from contract import node
+from contract.node import label_value
 from deviceplugin.core.device_list import View
 from deviceplugin.core.inventory import Rules, take_stock
-from deviceplugin.core.node_labels import NodeWords, describe_node, label_value
+from deviceplugin.core.node_labels import NodeWords, describe_node
 from deviceplugin.reporting.event_queue import (
     MOST_EVENTS,
     Event,
@@ -28,19 +29,19 @@ def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
     words = describe_node(VIEW, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
 
     assert words.labels == {
-        names.NODE_COUNT: "3",
-        names.NODE_MODEL: "NVIDIA-L4",
-        names.NODE_MEMORY: "16384",
-        names.NODE_COMPUTE: "8.9",
+        node.COUNT: "3",
+        node.MODEL: "NVIDIA-L4",
+        node.MEMORY: "16384",
+        node.COMPUTE: "8.9",
     }
-    assert json.loads(words.annotations[names.NODE_FREE_SLOTS]) == {A.uuid: 3, B.uuid: 0, C.uuid: 10}
+    assert json.loads(words.annotations[node.FREE_SLOTS]) == {A.uuid: 3, B.uuid: 0, C.uuid: 10}
 
 
 def test_of_several_kinds_the_node_says_the_least() -> None:
     big = make_gpu(1, model="NVIDIA H100", memory_bytes=80 << 30, compute="10.0")
     labels = describe_node(View(take_stock([A, big], Rules(slots=10))), {}).labels
 
-    assert (labels[names.NODE_MODEL], labels[names.NODE_MEMORY], labels[names.NODE_COMPUTE]) == (
+    assert (labels[node.MODEL], labels[node.MEMORY], labels[node.COMPUTE]) == (
         "mixed",
         "16384",
         "8.9",
@@ -52,12 +53,12 @@ def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
     alone = describe_node(View(take_stock([silent], Rules(slots=10))), {}).labels
     beside = describe_node(View(take_stock([A, silent], Rules(slots=10))), {}).labels
 
-    assert names.NODE_MEMORY not in alone
-    assert beside[names.NODE_MEMORY] == "16384"
+    assert node.MEMORY not in alone
+    assert beside[node.MEMORY] == "16384"
 
 
 def test_a_node_without_gpus_says_none() -> None:
-    assert describe_node(View(), {}) == NodeWords({names.NODE_COUNT: "0"}, {names.NODE_FREE_SLOTS: "{}"})
+    assert describe_node(View(), {}) == NodeWords({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_the_count_that_affinity_compares(
 ) -> None:
     view = View(VIEW.inventory, unhealthy)
 
-    assert describe_node(view, free, refused_size=refused_size).labels[names.NODE_COUNT] == count
+    assert describe_node(view, free, refused_size=refused_size).labels[node.COUNT] == count
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import sys
 
 CODE = """
 import os, resource, sys
-from schedulerd.loop import Loop
-from schedulerd.spawn import Companion
+from schedulerd.eventloop.loop import Loop
+from schedulerd.eventloop.child_process import Companion
 loop = Loop()
 companion = Companion(loop, ["--help"])
 free = os.open("/dev/null", os.O_RDONLY); os.close(free)

@@ -11,13 +11,13 @@ from itertools import pairwise
 
 import pytest
 
+from contract.allocation import Allocation
 from contract.grammar import Mode
 from contract.line import Line, decode, encode
 from schedulerd.core.model import Rules
 from schedulerd.core.node_state import Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.allocation import Allocation
 from schedulerd.identity.clients import Folders
 from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contract import names, paths
-from deviceplugin.core.allocation import key_of
+from contract.allocation import key_of
 from testbed.cluster.machine.processes import wait_until
 from tests.system.deviceplugin.on_node import (
     GLIBC_IMAGE,

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 import kubernetes.client
 
-from contract import names
+from contract import names, node
 from contract.device_id import decode
 from deviceplugin.core.retention import Assignment
 from deviceplugin.kubelet.pod_resources import PodResources
@@ -109,7 +109,7 @@ class NodePlugin:
     def free_slots_told(self) -> dict[str, int]:
         """The Node's annotation."""
         annotations = self.core.read_node(self.node.name).metadata.annotations or {}
-        told: dict[str, int] = json.loads(annotations.get(names.NODE_FREE_SLOTS, "{}"))
+        told: dict[str, int] = json.loads(annotations.get(node.FREE_SLOTS, "{}"))
         return told
 
     def allocation_keys(self) -> list[str]:

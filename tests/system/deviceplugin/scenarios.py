@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract import names
+from contract import node
 from contract.device_id import decode
 from testbed.cluster.machine.processes import wait_until
 from tests.system.deviceplugin.on_node import NodePlugin, Pods, vgpu_container, vgpu_pod
@@ -247,7 +247,7 @@ def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
 
 def deployment(namespace: str, name: str, *, vgpus: int) -> dict[str, Any]:
     """One replica, with the affinity that the webhook adds to a container of several vGPUs."""
-    term = {"matchExpressions": [{"key": names.NODE_COUNT, "operator": "Gt", "values": [str(vgpus - 1)]}]}
+    term = {"matchExpressions": [{"key": node.COUNT, "operator": "Gt", "values": [str(vgpus - 1)]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     containers = [vgpu_container("main", vgpus)]
     spec = {"containers": containers, "terminationGracePeriodSeconds": 0, "affinity": affinity}

@@ -55,7 +55,7 @@ def test_every_metric_that_the_docs_name_exists_in_some_program() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["schedulerd/observer/exposition.py", "webhook/metrics.py", "deviceplugin/metrics.py"]
+    "source", ["schedulerd/observer/exposition.py", "webhook/serving/metrics.py", "deviceplugin/reporting/metrics.py"]
 )
 def test_every_metric_of_a_program_is_in_the_docs(source: str) -> None:
     names = re.findall(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from contract import names, paths
+from contract import names, node, paths
 from testbed.cluster.installed import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from testbed.demo.cluster import read_bars
@@ -167,5 +167,5 @@ def test_certificates_are_as_they_should_be(house: House) -> None:
 def test_the_node_tells_its_gpus(house: House) -> None:
     about = house.json("get", "node", house.node.name)["metadata"]
 
-    assert about["labels"][names.NODE_COUNT] == str(GPUS)
-    assert names.NODE_FREE_SLOTS in about["annotations"]
+    assert about["labels"][node.COUNT] == str(GPUS)
+    assert node.FREE_SLOTS in about["annotations"]
