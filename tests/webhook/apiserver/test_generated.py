@@ -5,14 +5,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 import yaml
 
-from tests.webhook.cases import CASES
+from tests.webhook.cases import CASES, FOLDER
+from tests.webhook.refusals_page import PAGE, BadCases, examples_in, refusals_page
 from webhook.__main__ import main
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
-from webhook.apiserver.generated import all_rules, examples_in, manifests, refusals_page
+from webhook.apiserver.generated import all_rules, manifests
 
 ROOT = Path(__file__).parents[3]
-_CASES = ROOT / "tests" / "webhook" / "cases"
 _NOT_BY_A_POD = {"AnnotationChanged", "NamespaceValueUnknown", "InjectionLost"}
 """Shown on a real API server in `test_policies_real` and `test_webhook_real`."""
 
@@ -23,8 +23,23 @@ def test_a_manifest_is_not_stale(path: PurePosixPath) -> None:
 
 
 def test_the_page_of_refusals_is_not_stale() -> None:
-    page = refusals_page(examples_in(_CASES))
-    assert (ROOT / "docs" / "refusals.md").read_text() == page, "run: nvshare-webhook policies --docs docs/refusals.md"
+    page = refusals_page(examples_in(FOLDER))
+    assert PAGE.read_text() == page, "run: python -m tests.webhook.refusals_page"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({}, id="examples from nowhere"),
+        pytest.param({"x.yaml": "kind: Pod\n"}, id="examples that are none"),
+    ],
+)
+def test_what_holds_no_cases_is_named(files: dict[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    with pytest.raises(BadCases, match=next(iter(files), str(tmp_path))):
+        examples_in(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +56,7 @@ def test_the_page_of_refusals_is_not_stale() -> None:
     ],
 )
 def test_the_page_says_who_decides(code: str, who: str) -> None:
-    (row,) = [line for line in refusals_page(examples_in(_CASES)).splitlines() if line.startswith(f"| [{code}]")]
+    (row,) = [line for line in refusals_page(examples_in(FOLDER)).splitlines() if line.startswith(f"| [{code}]")]
     assert row.endswith(f" | {who} |")
 
 

@@ -19,16 +19,6 @@ _ISSUE = ("certs", "issue", "--out", "{folder}/new")
         pytest.param((*_ISSUE, "--host", ""), "''", id="no name"),
         pytest.param(("certs", "issue", "--out", "/proc/nope"), "/proc/nope", id="certificates in no folder"),
         pytest.param(("policies", "--out", "/proc/nope"), "/proc/nope", id="policies in no folder"),
-        pytest.param(
-            ("policies", "--out", "{folder}/m", "--docs", "{folder}/d.md", "--cases", "/nope"),
-            "/nope",
-            id="examples from nowhere",
-        ),
-        pytest.param(
-            ("policies", "--out", "{folder}/m", "--docs", "{folder}/d.md", "--cases", "{folder}/odd"),
-            "x.yaml",
-            id="examples that are none",
-        ),
         pytest.param(("audit", "--kubeconfig", "{folder}/text"), "text is no kubeconfig", id="a kubeconfig of words"),
         pytest.param(("certs", "status", "--kubeconfig", "{folder}/bytes"), "is no kubeconfig", id="one of bytes"),
     ],
@@ -38,8 +28,6 @@ def test_it_is_said_in_a_sentence(
 ) -> None:
     (tmp_path / "text").write_text("some words")
     (tmp_path / "bytes").write_bytes(b"port: \xff\xfe")
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "x.yaml").write_text("kind: Pod\n")
 
     code = main([word.format(folder=tmp_path) for word in command])
 
