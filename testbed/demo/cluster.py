@@ -107,9 +107,8 @@ def show_completed(stage: Stage, fixed: Object) -> None:
     said = stage.house.kubectl(
         "create", "--dry-run=server", "-n", TEAM, "-o", "yaml", "-f", "-", stdin=yaml.safe_dump(fixed)
     )
-    after = _of_interest(yaml.safe_load(said))
-    before = _of_interest(fixed)
-    for line in draw_diff(*(yaml.safe_dump(each, sort_keys=True) for each in (before, after)), stage.brush):
+    before, after = (yaml.safe_dump(_of_interest(each), sort_keys=True) for each in (fixed, yaml.safe_load(said)))
+    for line in draw_diff(before, after, stage.brush):
         stage.say("  " + line)
 
 
