@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "visible.h"
+#include "shared/file/visible.h"
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t users, count;

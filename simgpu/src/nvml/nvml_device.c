@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "nvml.h"
-#include "paging.h"
-#include "timeline.h"
+#include "shared/devices/paging.h"
+#include "shared/devices/timeline.h"
 
 #define SAMPLE_NS 166666667ull
 #define VERSION_2_MEMORY 0x02000028u

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "nvml.h"
-#include "paging.h"
-#include "timeline.h"
+#include "shared/devices/paging.h"
+#include "shared/devices/timeline.h"
 
 #define NO_INSTANCE 0xFFFFFFFFu
 

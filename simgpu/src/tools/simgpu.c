@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "paging.h"
-#include "timeline.h"
-#include "visible.h"
+#include "shared/devices/paging.h"
+#include "shared/devices/timeline.h"
+#include "shared/file/visible.h"
 
 #define XID_EVENT 8u
 #define MIG_EVENT 0x100u

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "paging.h"
-#include "timeline.h"
+#include "shared/devices/paging.h"
+#include "shared/devices/timeline.h"
 
 #define PAGE 4096ull
 

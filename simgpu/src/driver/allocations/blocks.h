@@ -2,7 +2,7 @@
 #ifndef SIMGPU_BLOCKS_H
 #define SIMGPU_BLOCKS_H
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 enum sg_block_kind { SG_PLAIN, SG_MANAGED, SG_PINNED, SG_REGISTERED, SG_POOLED, SG_MAPPED, SG_RESERVED };
 

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "array.h"
+#include "array_layout.h"
 #include "blocks.h"
-#include "capture.h"
+#include "driver/graphs/capture.h"
 
 enum memory_type { HOST = 1, DEVICE = 2, ARRAY = 3, UNIFIED = 4 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "objects.h"
 
 struct pool {
     struct sg_handle *oldest, *newest;

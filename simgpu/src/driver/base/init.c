@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
-#include "visible.h"
+#include "driver/graphs/capture.h"
+#include "shared/file/visible.h"
 
 _Atomic bool sg_ready;
 uint32_t sg_visible_count;

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#include "api.h"
-#include "client.h"
+#include "driver/abi/api.h"
+#include "shared/process/client.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

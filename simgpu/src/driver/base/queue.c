@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
-#include "paging.h"
-#include "record.h"
-#include "timeline.h"
+#include "objects.h"
+#include "shared/devices/paging.h"
+#include "shared/devices/record.h"
+#include "shared/devices/timeline.h"
 
 struct sg_stamp {
     _Atomic uint32_t references;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "objects.h"
 
 __thread struct sg_thread sg_thread __attribute__((tls_model("initial-exec")));
 

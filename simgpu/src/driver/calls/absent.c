@@ -1,5 +1,5 @@
 /* Entry points that this device has no model for: they exist, and answer CUDA_ERROR_NOT_SUPPORTED (see README). */
-#include "api.h"
+#include "driver/abi/api.h"
 
 #define API(symbol, base, version, ...)
 #define PTSZ(symbol, base, version, per_thread_version, ...)
@@ -8,4 +8,4 @@
     CUresult symbol(void) {                                                                                            \
         return CUDA_ERROR_NOT_SUPPORTED;                                                                               \
     }
-#include "api.def"
+#include "driver/abi/api.def"

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 struct error {
     int number;

@@ -1,5 +1,5 @@
 /* The _ptsz and _ptds entry points: the same function, with stream 0 meaning the thread's own. Generated from api.def. */
-#include "driver.h"
+#include "driver/base/objects.h"
 
 #define COUNT_OF(...) COUNT_OF_(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 #define COUNT_OF_(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) n
@@ -43,4 +43,4 @@
 #define PTSZ(symbol, base, version, per_thread_version, ...) PER_THREAD(symbol, _ptsz, __VA_ARGS__)
 #define PTDS(symbol, base, version, per_thread_version, ...) PER_THREAD(symbol, _ptds, __VA_ARGS__)
 #define NONE(symbol, base, version)
-#include "api.def"
+#include "driver/abi/api.def"

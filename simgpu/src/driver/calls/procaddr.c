@@ -1,7 +1,7 @@
 /* cuGetProcAddress: from the base name, the version asked for and the stream flavour to one of our entry points. */
 #include <string.h>
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 #define PER_THREAD 2u
 #define LEGACY 1u
@@ -21,7 +21,7 @@ struct entry_point {
     {#base, version, per_thread_version, (void *)symbol, (void *)symbol##_ptds},
 #define NONE(symbol, base, version) {#base, version, 0, (void *)symbol, NULL},
 static const struct entry_point ENTRY_POINTS[] = {
-#include "api.def"
+#include "driver/abi/api.def"
 };
 #undef API
 #undef PTSZ

@@ -2,7 +2,7 @@
 #ifndef SIMGPU_CAPTURE_H
 #define SIMGPU_CAPTURE_H
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 /* As CUgraphNodeType numbers them. */
 enum sg_node_type {

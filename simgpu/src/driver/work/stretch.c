@@ -1,5 +1,5 @@
 /* Race drills: a call that gives the device work takes a random time before and after it is submitted. */
-#include "capture.h"
+#include "driver/graphs/capture.h"
 
 bool sg_stretches;
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "blocks.h"
-#include "graph.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/graph.h"
 
 static CUresult take_memory(CUstream stream, const struct sg_memory_work *memory) {
     struct sg_block *block = sg_find_block(memory->pointer);

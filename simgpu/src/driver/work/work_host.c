@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
-#include "timeline.h"
+#include "driver/graphs/capture.h"
+#include "shared/devices/timeline.h"
 
 struct pending {
     CUcontext context;

@@ -2,7 +2,7 @@
 #ifndef SIMGPU_TIMELINE_H
 #define SIMGPU_TIMELINE_H
 
-#include "client.h"
+#include "shared/process/client.h"
 
 bool sg_is_alive(const struct sg_map *map, uint32_t owner);
 

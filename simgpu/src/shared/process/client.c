@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "timeline.h"
+#include "shared/devices/timeline.h"
 
 #define LOCK_WAITED 0x80000000u
 #define GENERATION_SHIFT 10

@@ -2,7 +2,7 @@
 #ifndef SIMGPU_CLIENT_H
 #define SIMGPU_CLIENT_H
 
-#include "file.h"
+#include "shared/file/file.h"
 
 struct sg_client {
     struct sg_map map;

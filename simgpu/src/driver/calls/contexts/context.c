@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 struct primary {
     CUcontext context;

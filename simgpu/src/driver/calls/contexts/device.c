@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
-#include "visible.h"
+#include "driver/base/objects.h"
+#include "shared/file/visible.h"
 
 static const struct sg_device_card *card_of(CUdevice device) {
     return &sg_client.map.header->card[sg_visible[device]];

@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "graph.h"
+#include "driver/graphs/graph.h"
 
 struct list {
     CUgraphNode *into;

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
-#include "graph.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/graph.h"
 
 CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
     NEED_INIT();

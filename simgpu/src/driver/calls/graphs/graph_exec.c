@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "driver/graphs/graph.h"
 
 #define FLAG_UPLOAD 2u
 

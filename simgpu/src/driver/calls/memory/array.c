@@ -1,7 +1,7 @@
 /* Arrays, mipmapped arrays, and the objects that read them. They are plain memory to the device: they do not page. */
 #include <stdlib.h>
 
-#include "array.h"
+#include "driver/allocations/array_layout.h"
 
 #define LAYERED 1u
 #define CUBEMAP 4u

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "array.h"
-#include "capture.h"
+#include "driver/allocations/array_layout.h"
+#include "driver/graphs/capture.h"
 
 enum memory_type { HOST = 1, DEVICE = 2, ARRAY = 3, UNIFIED = 4 };
 

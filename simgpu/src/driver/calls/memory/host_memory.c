@@ -1,7 +1,7 @@
 /* Host memory that the device knows: allocated pinned, or registered. It takes none of the device's. */
 #include <stdlib.h>
 
-#include "blocks.h"
+#include "driver/allocations/blocks.h"
 
 #define HOST_FLAGS 7u
 #define REGISTER_FLAGS 15u

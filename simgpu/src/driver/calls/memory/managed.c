@@ -1,8 +1,8 @@
 /* Managed memory beyond allocating it: prefetch, advice, discard, attach; and what pointers are. */
 #include <string.h>
 
-#include "blocks.h"
-#include "capture.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/capture.h"
 
 #define HOST_DEVICE (-1)
 #define DEVICE_LOCATION 1u

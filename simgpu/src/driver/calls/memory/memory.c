@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
-#include "capture.h"
-#include "paging.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/capture.h"
+#include "shared/devices/paging.h"
 
 #define UNIT 512ull
 #define ATTACH_GLOBAL 1u

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
-#include "capture.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/capture.h"
 
 enum attribute {
     REUSE_FOLLOW_EVENTS = 1,

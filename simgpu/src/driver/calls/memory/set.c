@@ -1,5 +1,5 @@
 /* The entry points that set memory: 8, 16 and 32 bits wide, in one and two dimensions, now or on a stream. */
-#include "capture.h"
+#include "driver/graphs/capture.h"
 
 static CUresult set(CUstream given, bool wait, const CUDA_MEMSET_NODE_PARAMS *params) {
     CUstream stream;

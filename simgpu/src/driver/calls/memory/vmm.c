@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "blocks.h"
+#include "driver/allocations/blocks.h"
 
 #define GRANULARITY (2ull << 20)
 #define PINNED_TYPE 1u

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
-#include "capture.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/capture.h"
 
 static CUresult check(CUfunction function, const void *out) {
     NEED_INIT();

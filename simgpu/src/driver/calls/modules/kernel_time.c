@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 static bool matches(const char *pattern, size_t length, const char *name) {
     if (length > 0 && pattern[length - 1] == '*')

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "driver/graphs/capture.h"
 
 struct loaded {
     CUcontext context;

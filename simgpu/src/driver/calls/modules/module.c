@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 #define FATBIN_WRAPPER 0x466243B1u
 #define FATBIN 0xBA55ED50u

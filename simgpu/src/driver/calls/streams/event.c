@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "driver/graphs/capture.h"
 
 #define BLOCKING_SYNC 1u
 #define DISABLE_TIMING 2u

@@ -2,7 +2,7 @@
  * from one that has run, and so its launch costs what checking the arguments costs. */
 #include <string.h>
 
-#include "capture.h"
+#include "driver/graphs/capture.h"
 
 #define PARAM_BUFFER ((void *)1)
 #define PARAM_END ((void *)0)

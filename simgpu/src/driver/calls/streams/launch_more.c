@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "blocks.h"
-#include "capture.h"
+#include "driver/allocations/blocks.h"
+#include "driver/graphs/capture.h"
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
     if (!config || (config->numAttrs && !config->attrs))

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "driver/base/objects.h"
 
 #define NON_BLOCKING 1u
 #define LEAST_PRIORITY 0

@@ -1,5 +1,5 @@
 /* The entry points of stream capture. */
-#include "graph.h"
+#include "driver/graphs/graph.h"
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
     return sg_begin_capture(stream, mode, NULL, NULL, 0);
