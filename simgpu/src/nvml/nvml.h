@@ -2,6 +2,7 @@
 #ifndef SIMGPU_NVML_H
 #define SIMGPU_NVML_H
 
+#include "shared/devices/state.h"
 #include "shared/process/client.h"
 
 #define SG_EXPORT __attribute__((visibility("default")))

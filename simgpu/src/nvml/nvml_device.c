@@ -4,7 +4,7 @@
 
 #include "nvml.h"
 #include "shared/devices/paging.h"
-#include "shared/devices/timeline.h"
+#include "shared/process/transaction.h"
 
 #define SAMPLE_NS 166666667ull
 #define VERSION_2_MEMORY 0x02000028u

@@ -4,7 +4,8 @@
 
 #include "nvml.h"
 #include "shared/devices/paging.h"
-#include "shared/devices/timeline.h"
+#include "shared/file/slots.h"
+#include "shared/process/transaction.h"
 
 #define NO_INSTANCE 0xFFFFFFFFu
 

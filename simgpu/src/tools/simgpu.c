@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include "shared/devices/paging.h"
-#include "shared/devices/timeline.h"
+#include "shared/file/slots.h"
 #include "shared/file/visible.h"
+#include "shared/process/changes.h"
+#include "shared/process/client.h"
+#include "shared/process/transaction.h"
 
 #define XID_EVENT 8u
 #define MIG_EVENT 0x100u

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "shared/devices/paging.h"
-#include "shared/devices/timeline.h"
+#include "shared/process/transaction.h"
 
 #define PAGE 4096ull
 

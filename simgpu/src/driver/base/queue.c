@@ -10,6 +10,8 @@
 #include "shared/devices/paging.h"
 #include "shared/devices/record.h"
 #include "shared/devices/timeline.h"
+#include "shared/process/changes.h"
+#include "shared/process/transaction.h"
 
 struct sg_stamp {
     _Atomic uint32_t references;
@@ -199,7 +201,7 @@ static void fill_context(struct sg_state *state, uint32_t index, CUcontext conte
     struct sg_context *fresh = &state->context[index];
     memset(fresh, 0, sizeof *fresh);
     fresh->serial = state->core->next_serial++;
-    fresh->owner = sg_client.owner;
+    fresh->owner = sg_client.map.owner;
     fresh->device = context->device;
     fresh->channels = 1;
     fresh->checked_ns = state->core->now_ns;

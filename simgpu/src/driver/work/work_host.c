@@ -7,7 +7,10 @@
 #include <string.h>
 
 #include "driver/graphs/capture.h"
+#include "shared/devices/ready.h"
 #include "shared/devices/timeline.h"
+#include "shared/process/changes.h"
+#include "shared/process/transaction.h"
 
 struct pending {
     CUcontext context;

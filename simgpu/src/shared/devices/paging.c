@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "timeline.h"
 
 #define AGES 16.0 /* touches closer together than a pass / 16 count as one age */
 

@@ -2,7 +2,7 @@
 #ifndef SIMGPU_PAGING_H
 #define SIMGPU_PAGING_H
 
-#include "shared/process/client.h"
+#include "state.h"
 
 double sg_resident(const struct sg_context *context);
 /* Bytes nobody has, not even as a pageable guest. */

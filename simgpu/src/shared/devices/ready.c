@@ -1,5 +1,5 @@
-/* What stands at the head of a context's queues, and whether it may run now. Reads the rings, changes nothing. */
-#include "timeline.h"
+/* Reads the rings, changes nothing. */
+#include "ready.h"
 
 struct sg_op *sg_op_at(const struct sg_state *state, uint32_t context, uint32_t channel, uint64_t sequence) {
     return &sg_ring_at(state->map, context, channel)[sequence % SG_RING];

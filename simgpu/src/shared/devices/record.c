@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "paging.h"
+#include "shared/file/slots.h"
 
 void sg_record_close(struct sg_state *state, uint32_t device) {
     struct sg_device *gpu = &state->core->device[device];

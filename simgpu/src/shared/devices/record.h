@@ -2,7 +2,7 @@
 #ifndef SIMGPU_RECORD_H
 #define SIMGPU_RECORD_H
 
-#include "shared/process/client.h"
+#include "state.h"
 
 void sg_record_execution(struct sg_state *state, uint32_t context, uint64_t from_ns, uint64_t to_ns);
 void sg_record_kernel_end(struct sg_state *state, uint32_t context);

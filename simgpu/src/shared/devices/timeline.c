@@ -8,24 +8,15 @@
 #include "timeline.h"
 
 #include "paging.h"
+#include "ready.h"
 #include "record.h"
+#include "shared/file/slots.h"
 
 #define NEVER 1e18
 
 struct lanes {
     uint32_t count, channel[SG_CHANNELS];
 };
-
-int sg_next_used(const struct sg_core *core, int context) {
-    uint32_t from = (uint32_t)(context + 1);
-    while (from < SG_CONTEXTS) {
-        uint64_t rest = core->used[from / 64] >> (from % 64);
-        if (rest)
-            return (int)from + __builtin_ctzll(rest);
-        from = (from / 64 + 1) * 64;
-    }
-    return -1;
-}
 
 /* ---- the ends of operations */
 
@@ -310,7 +301,7 @@ static double until_next_event(struct sg_state *state) {
 static void drop_the_dead(struct sg_state *state, uint64_t now) {
     for (int i = sg_next_used(state->core, -1); i >= 0; i = sg_next_used(state->core, i)) {
         struct sg_context *context = &state->context[i];
-        if (context->owner == sg_client.owner || now - context->checked_ns < 1000000)
+        if (context->owner == state->map->owner || now - context->checked_ns < 1000000)
             continue;
         context->checked_ns = now;
         if (!sg_is_alive(state->map, context->owner))

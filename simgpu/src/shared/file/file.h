@@ -6,6 +6,7 @@
 
 struct sg_map {
     int descriptor;
+    uint32_t owner; /* this process: its slot and generation; 0 before it has one */
     char *base;
     const struct sg_header *header;
     struct sg_control *control;

@@ -5,6 +5,7 @@
 #include "driver/allocations/blocks.h"
 #include "driver/graphs/capture.h"
 #include "shared/devices/paging.h"
+#include "shared/process/transaction.h"
 
 #define UNIT 512ull
 #define ATTACH_GLOBAL 1u
