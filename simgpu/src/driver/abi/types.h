@@ -9,6 +9,9 @@
 #include <stdint.h>
 
 #define SG_EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #ifndef SIMGPU_WITH_CUDA_H
 #include "cuda_types.h"

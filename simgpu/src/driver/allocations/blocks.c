@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "driver/base/places.h"
 #include "shared/devices/paging.h"
 #include "shared/process/transaction.h"
 
@@ -151,12 +152,12 @@ static struct sg_block *first_of(struct sg_block *tree, CUcontext context) {
 }
 
 /* The context ends: the device forgets the charges by itself. */
-void sg_forget_blocks(CUcontext context) {
+void sg_forget_blocks(CUcontext context, void (*lose)(const struct sg_block *block)) {
     pthread_mutex_lock(&tree_lock);
     for (struct sg_block *block; (block = first_of(root, context));) {
         take_out(block);
         if (block->kind == SG_POOLED)
-            sg_pool_lose(block);
+            lose(block);
         unmap(block);
     }
     pthread_mutex_unlock(&tree_lock);
@@ -164,14 +165,9 @@ void sg_forget_blocks(CUcontext context) {
 
 /* ---- charges */
 
-static struct sg_context *mine(struct sg_state *state, CUcontext context) {
-    struct sg_context *shared = &state->context[context->index];
-    return sg_in_use(state->core, context->index) && shared->serial == context->serial ? shared : NULL;
-}
-
 CUresult sg_charge_plain(CUcontext context, uint64_t bytes) {
     struct sg_state state = sg_begin();
-    struct sg_context *shared = mine(&state, context);
+    struct sg_context *shared = sg_place_of(&state, context);
     bool fits = shared && sg_reserve_unpageable(&state, context->device, (double)bytes);
     if (fits)
         shared->plain_bytes += bytes;
@@ -181,7 +177,7 @@ CUresult sg_charge_plain(CUcontext context, uint64_t bytes) {
 
 void sg_refund_plain(CUcontext context, uint64_t bytes) {
     struct sg_state state = sg_begin();
-    struct sg_context *shared = mine(&state, context);
+    struct sg_context *shared = sg_place_of(&state, context);
     if (shared)
         shared->plain_bytes -= shared->plain_bytes < bytes ? shared->plain_bytes : bytes;
     sg_commit(&state);
@@ -189,7 +185,7 @@ void sg_refund_plain(CUcontext context, uint64_t bytes) {
 
 CUresult sg_charge_managed(CUcontext context, uint64_t bytes) {
     struct sg_state state = sg_begin();
-    struct sg_context *shared = mine(&state, context);
+    struct sg_context *shared = sg_place_of(&state, context);
     if (shared) {
         shared->managed_bytes += (double)bytes;
         shared->virgin_bytes += (double)bytes;
@@ -200,14 +196,14 @@ CUresult sg_charge_managed(CUcontext context, uint64_t bytes) {
 
 void sg_refund_managed(CUcontext context, uint64_t bytes) {
     struct sg_state state = sg_begin();
-    if (mine(&state, context))
+    if (sg_place_of(&state, context))
         sg_forget_managed(&state, context->index, (double)bytes);
     sg_commit(&state);
 }
 
 void sg_send_managed_out(CUcontext context, uint64_t bytes) {
     struct sg_state state = sg_begin();
-    if (mine(&state, context))
+    if (sg_place_of(&state, context))
         sg_send_out(&state, context->index, (double)bytes);
     sg_commit(&state);
 }

@@ -26,13 +26,14 @@ struct sg_block *sg_enter_block(enum sg_block_kind kind, CUcontext context, uint
 struct sg_block *sg_find_block(uint64_t address);
 /* Takes it out and gives back the charge and the address space (not that of registered or mapped ones). */
 void sg_remove_block(struct sg_block *block);
-void sg_forget_blocks(CUcontext context);
-void sg_pool_lose(const struct sg_block *block); /* its pool's part in it; the charge is none of the pool's any more */
+/* The context ends: its blocks go without a refund. `lose` is told of each that belongs to a pool. */
+void sg_forget_blocks(CUcontext context, void (*lose)(const struct sg_block *block));
 
 CUresult sg_charge_plain(CUcontext context, uint64_t bytes);
 void sg_refund_plain(CUcontext context, uint64_t bytes);
 CUresult sg_charge_managed(CUcontext context, uint64_t bytes);
 void sg_refund_managed(CUcontext context, uint64_t bytes);
+void sg_send_managed_out(CUcontext context, uint64_t bytes);
 
 static inline uint64_t sg_round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;

@@ -3,11 +3,12 @@
  * Content is kept only for the first `SIMGPU_DATA_BYTES` of an allocation: a copy of gigabytes takes its time on the
  * device, but not the machine's memory.
  */
+#include "bytes.h"
+
 #include <string.h>
 
 #include "array_layout.h"
-#include "blocks.h"
-#include "driver/graphs/capture.h"
+#include "shared/process/client.h"
 
 enum memory_type { HOST = 1, DEVICE = 2, ARRAY = 3, UNIFIED = 4 };
 

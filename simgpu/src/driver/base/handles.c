@@ -1,8 +1,9 @@
 /* Handles come from pools by kind and go back to them, never to the allocator: a stale handle reads as destroyed. */
+#include "handles.h"
+
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "objects.h"
 
 struct pool {
     struct sg_handle *oldest, *newest;

@@ -1,15 +1,18 @@
 /* cuInit, versions, and which devices this process sees (as CUDA_VISIBLE_DEVICES and the container's runtime say). */
+#include "init.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/graphs/capture.h"
 #include "shared/file/visible.h"
+#include "shared/process/client.h"
 
 _Atomic bool sg_ready;
 uint32_t sg_visible_count;
 uint32_t sg_visible[SG_DEVICES];
+bool sg_stretches;
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -3,15 +3,16 @@
  * A submission writes one ring entry and moves the tail; it takes no lock that another process holds.  The entry's stamp
  * says when it was submitted; the devices' state is brought up to date by whoever looks next.
  */
+#include "queue.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "objects.h"
-#include "shared/devices/paging.h"
-#include "shared/devices/record.h"
+#include "places.h"
 #include "shared/devices/timeline.h"
 #include "shared/process/changes.h"
 #include "shared/process/transaction.h"
+#include "thread.h"
 
 struct sg_stamp {
     _Atomic uint32_t references;
@@ -54,10 +55,6 @@ static void keep_stamp(struct sg_queue *queue, uint64_t sequence, struct sg_stam
     queue->stamps[sequence % SG_RING] = stamp;
 }
 
-static bool is_ours(const struct sg_state *state, CUcontext context) {
-    return sg_in_use(state->core, context->index) && state->context[context->index].serial == context->serial;
-}
-
 struct look {
     bool ended, lost;
     uint64_t head, bound;
@@ -68,7 +65,7 @@ struct look {
 static struct look look_at(CUcontext context, uint32_t channel, uint64_t sequence) {
     struct look look = {.seen = sg_change_count()};
     struct sg_state state = sg_begin();
-    if (!is_ours(&state, context)) {
+    if (!sg_place_of(&state, context)) {
         look.lost = look.ended = true;
     } else {
         look.head = state.context[context->index].channel[channel].head;
@@ -186,72 +183,4 @@ uint64_t sg_read_stamp(CUcontext context, uint32_t channel, uint64_t sequence, s
     }
     pthread_mutex_unlock(&queue->lock);
     return ended;
-}
-
-/* ---- contexts in the shared state */
-
-static int find_free(const struct sg_core *core) {
-    for (int i = 0; i < SG_CONTEXTS; i++)
-        if (!sg_in_use(core, (uint32_t)i))
-            return i;
-    return -1;
-}
-
-static void fill_context(struct sg_state *state, uint32_t index, CUcontext context) {
-    struct sg_context *fresh = &state->context[index];
-    memset(fresh, 0, sizeof *fresh);
-    fresh->serial = state->core->next_serial++;
-    fresh->owner = sg_client.map.owner;
-    fresh->device = context->device;
-    fresh->channels = 1;
-    fresh->checked_ns = state->core->now_ns;
-    for (uint32_t channel = 0; channel < SG_CHANNELS; channel++)
-        atomic_store(sg_tail_at(state->map, index, channel), 0);
-    state->core->used[index / 64] |= 1ull << (index % 64);
-    context->index = index;
-    context->serial = fresh->serial;
-    sg_record_birth(state, index);
-}
-
-CUresult sg_add_context(CUcontext context) {
-    struct sg_state state = sg_begin();
-    int index = find_free(state.core);
-    bool fits = index >= 0 &&
-                sg_reserve_unpageable(&state, context->device, (double)state.map->header->physics.overhead_bytes);
-    if (fits)
-        fill_context(&state, (uint32_t)index, context);
-    sg_commit(&state);
-    return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static void remove_and_commit(struct sg_state *state, CUcontext context) {
-    if (is_ours(state, context))
-        sg_drop_context(state, context->index);
-    sg_commit(state);
-    sg_tell_change();
-}
-
-void sg_remove_context(CUcontext context) {
-    struct sg_state state = sg_begin();
-    remove_and_commit(&state, context);
-}
-
-bool sg_remove_context_at_exit(CUcontext context) {
-    struct sg_state state;
-    if (!sg_begin_at_exit(&state))
-        return false;
-    remove_and_commit(&state, context);
-    return true;
-}
-
-CUresult sg_use_channel(CUcontext context, uint32_t channel) {
-    struct sg_state state = sg_begin();
-    struct sg_context *shared = &state.context[context->index];
-    bool ours = is_ours(&state, context);
-    if (ours && shared->channels <= channel) {
-        memset(&shared->channel[shared->channels], 0, (channel + 1 - shared->channels) * sizeof shared->channel[0]);
-        shared->channels = channel + 1;
-    }
-    sg_commit(&state);
-    return ours ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }

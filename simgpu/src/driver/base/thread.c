@@ -1,8 +1,10 @@
 /* The calling thread: its stack of contexts, its default streams, and who may be waited for. */
+#include "thread.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "objects.h"
+#include "places.h"
 
 __thread struct sg_thread sg_thread __attribute__((tls_model("initial-exec")));
 

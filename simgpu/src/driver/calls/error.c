@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "driver/base/init.h"
 
 struct error {
     int number;

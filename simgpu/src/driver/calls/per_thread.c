@@ -1,5 +1,5 @@
 /* The _ptsz and _ptds entry points: the same function, with stream 0 meaning the thread's own. Generated from api.def. */
-#include "driver/base/objects.h"
+#include "driver/base/thread.h"
 
 #define COUNT_OF(...) COUNT_OF_(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 #define COUNT_OF_(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) n

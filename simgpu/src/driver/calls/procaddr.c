@@ -1,7 +1,7 @@
 /* cuGetProcAddress: from the base name, the version asked for and the stream flavour to one of our entry points. */
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "driver/abi/api.h"
 
 #define PER_THREAD 2u
 #define LEGACY 1u

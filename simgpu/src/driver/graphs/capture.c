@@ -3,10 +3,13 @@
  * The rules are CUDA's: a call that would wait for captured work, or that another thread's capture in global mode
  * forbids, fails and invalidates the capture; the legacy stream may not be used while a blocking stream captures.
  */
+#include "capture.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "driver/base/queue.h"
+#include "driver/base/thread.h"
 
 enum mode { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
 enum status { NONE = 0, ACTIVE = 1, INVALIDATED = 2 };
@@ -70,6 +73,12 @@ CUresult sg_check_unsafe_call(void) {
     if (LIKELY(atomic_load_explicit(&capture_count, memory_order_relaxed) == 0))
         return CUDA_SUCCESS;
     return invalidate(forbids_unsafe, &sg_thread) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult sg_begin_unsafe(CUcontext *context) {
+    NEED_INIT();
+    CUresult result = sg_current(context);
+    return result == CUDA_SUCCESS ? sg_check_unsafe_call() : result;
 }
 
 CUresult sg_may_use(CUstream stream) {
@@ -330,14 +339,9 @@ static CUresult end(CUstream stream, CUgraph *graph) {
     return result;
 }
 
-CUresult cuStreamEndCapture(CUstream given, CUgraph *graph) {
-    CUstream stream;
-    NEED_INIT();
-    CUresult result = sg_stream(given, &stream);
-    if (result != CUDA_SUCCESS || !graph)
-        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+CUresult sg_end_capture(CUstream stream, CUgraph *graph) {
     pthread_mutex_lock(&capture_lock);
-    result = end(stream, graph);
+    CUresult result = end(stream, graph);
     pthread_mutex_unlock(&capture_lock);
     return result;
 }

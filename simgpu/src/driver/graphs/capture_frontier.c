@@ -1,8 +1,8 @@
 /* The frontier of a capturing stream: the nodes that its next node will wait for. */
+#include "capture.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "graph.h"
 
 static bool contains(CUgraphNode *nodes, size_t count, CUgraphNode node) {
     for (size_t i = 0; i < count; i++)

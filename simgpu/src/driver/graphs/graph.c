@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/base/objects.h"
+
 static _Atomic unsigned next_graph_id = 1;
 
 CUgraph sg_new_graph(void) {

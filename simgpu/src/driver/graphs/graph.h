@@ -2,7 +2,25 @@
 #ifndef SIMGPU_GRAPH_H
 #define SIMGPU_GRAPH_H
 
-#include "capture.h"
+#include <stdatomic.h>
+
+#include "driver/base/handles.h"
+#include "node.h"
+
+/* A destructor of the program's, called when the last reference is gone. */
+struct CUuserObject_st {
+    struct sg_handle handle;
+    void *pointer;
+    CUhostFn destroy;
+    _Atomic unsigned references;
+};
+
+/* A user object that a graph keeps alive. */
+struct sg_kept {
+    CUuserObject object;
+    unsigned count;
+    struct sg_kept *next;
+};
 
 struct CUgraphNode_st {
     struct sg_handle handle;
@@ -33,19 +51,6 @@ struct CUgraphExec_st {
     unsigned id;
 };
 
-/* What a stream's capture is like now: status as CUstreamCaptureStatus numbers it. */
-struct sg_capture_view {
-    unsigned status;
-    uint64_t id;
-    CUgraph graph;
-};
-struct sg_capture_view sg_view_capture(CUstream stream);
-CUresult sg_begin_capture(CUstream stream, unsigned mode, CUgraph graph, CUgraphNode *before, size_t count);
-CUresult sg_change_frontier(CUstream stream, CUgraphNode *nodes, size_t count, bool replace);
-
-bool sg_set_frontier(CUstream stream, CUgraphNode *nodes, size_t count);
-bool sg_extend_frontier(CUstream stream, CUgraphNode *nodes, size_t count);
-
 CUgraph sg_new_graph(void);
 void sg_destroy_graph(CUgraph graph);
 CUgraph sg_clone_graph(CUgraph graph);
@@ -57,12 +62,10 @@ CUgraphNode *sg_sort_graph(CUgraph graph);
 CUgraphNode sg_find_clone(CUgraph clone, CUgraphNode original);
 /* What a node keeps of the work: arrays are copied. */
 bool sg_keep_work(CUgraphNode node, const struct sg_work *work);
-CUresult sg_launch_graph(CUgraphExec exec, CUstream stream);
-/* Work out of CUDA's structures; `second_form`: CUDA_KERNEL_NODE_PARAMS_v2, else _v1. */
-CUresult sg_read_kernel(const void *params, bool second_form, struct sg_work *work);
-CUresult sg_read_params(const CUgraphNodeParams *params, struct sg_work *work);
 
 /* Holds user objects for as long as the graph lives. */
+bool sg_keep_object(CUgraph graph, CUuserObject object, unsigned count);
+void sg_release_object(CUuserObject object, unsigned count);
 void sg_share_kept(CUgraph to, CUgraph from);
 void sg_drop_kept(CUgraph graph);
 

@@ -1,7 +1,7 @@
 /* Race drills: a call that gives the device work takes a random time before and after it is submitted. */
-#include "driver/graphs/capture.h"
+#include "stretch.h"
 
-bool sg_stretches;
+#include "driver/base/thread.h"
 
 static uint64_t random_below(uint64_t limit) {
     uint64_t x = sg_thread.random ? sg_thread.random : sg_now() ^ (uint64_t)(uintptr_t)&sg_thread;

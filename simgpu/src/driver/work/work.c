@@ -3,10 +3,16 @@
  * Bytes move when the work is submitted, not when the device comes to it: kernels compute nothing here, so a program
  * sees a difference only if it looks before it synchronises.
  */
+#include "work.h"
+
 #include <stdlib.h>
 
-#include "driver/allocations/blocks.h"
-#include "driver/graphs/graph.h"
+#include "driver/allocations/bytes.h"
+#include "driver/allocations/pools.h"
+#include "driver/base/queue.h"
+#include "driver/graphs/capture.h"
+#include "shared/process/client.h"
+#include "stretch.h"
 
 static CUresult take_memory(CUstream stream, const struct sg_memory_work *memory) {
     struct sg_block *block = sg_find_block(memory->pointer);
@@ -23,7 +29,7 @@ static CUresult give_back(const struct sg_memory_work *memory) {
     return sg_pool_give_back(memory->pointer);
 }
 
-CUresult sg_take_effect(CUstream stream, const struct sg_work *work) {
+static CUresult take_effect(CUstream stream, const struct sg_work *work) {
     switch (work->type) {
     case SG_NODE_COPY:
         return sg_copy_bytes(&work->copy);
@@ -40,7 +46,7 @@ CUresult sg_take_effect(CUstream stream, const struct sg_work *work) {
 
 #define COPY_LATENCY_NS 2000
 
-uint64_t sg_length_of_work(const struct sg_work *work) {
+static uint64_t length_of_work(const struct sg_work *work) {
     double rate = (double)sg_client.map.header->physics.copy_bytes_per_s;
     switch (work->type) {
     case SG_NODE_KERNEL:
@@ -68,18 +74,20 @@ static CUresult prefetch(CUstream stream, const struct sg_memory_work *memory) {
     return CUDA_SUCCESS;
 }
 
+static CUresult perform(CUstream stream, const struct sg_work *work);
+
 static CUresult perform_nodes(CUstream stream, CUgraph graph) {
     CUgraphNode *order = sg_sort_graph(graph);
     CUresult result = order ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; result == CUDA_SUCCESS && order[i]; i++)
         if (!order[i]->disabled)
-            result = sg_perform(stream, &order[i]->work);
+            result = perform(stream, &order[i]->work);
     free(order);
     return result;
 }
 
-CUresult sg_perform(CUstream stream, const struct sg_work *work) {
-    CUresult result = sg_take_effect(stream, work);
+static CUresult perform(CUstream stream, const struct sg_work *work) {
+    CUresult result = take_effect(stream, work);
     if (result != CUDA_SUCCESS)
         return result;
     switch (work->type) {
@@ -87,7 +95,7 @@ CUresult sg_perform(CUstream stream, const struct sg_work *work) {
         return sg_run_kernel(stream, &work->kernel);
     case SG_NODE_COPY:
     case SG_NODE_SET:
-        return sg_occupy(stream, sg_length_of_work(work));
+        return sg_occupy(stream, length_of_work(work));
     case SG_NODE_HOST:
         return sg_run_host(stream, &work->host);
     case SG_NODE_GRAPH:
@@ -115,7 +123,7 @@ CUresult sg_submit(CUstream stream, const struct sg_work *work) {
     if (result != CUDA_SUCCESS)
         return result;
     sg_stretch(sg_client.settings.stretch_before_ns);
-    result = sg_perform(stream, work);
+    result = perform(stream, work);
     sg_stretch(sg_client.settings.stretch_after_ns);
     return result;
 }
@@ -131,15 +139,15 @@ CUresult sg_launch_graph(CUgraphExec exec, CUstream stream) {
         if (exec->order[i]->disabled)
             continue;
         if (plain) {
-            result = sg_take_effect(stream, work);
-            together += sg_length_of_work(work);
+            result = take_effect(stream, work);
+            together += length_of_work(work);
             continue;
         }
         if (together)
             result = sg_occupy(stream, together);
         together = 0;
         if (result == CUDA_SUCCESS)
-            result = sg_perform(stream, work);
+            result = perform(stream, work);
     }
     return result == CUDA_SUCCESS && together ? sg_occupy(stream, together) : result;
 }

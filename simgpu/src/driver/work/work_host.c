@@ -2,14 +2,17 @@
  * come to them. The queue stands meanwhile, other queues go on.
  */
 #define _GNU_SOURCE
+#include "work.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/graphs/capture.h"
+#include "driver/base/queue.h"
 #include "shared/devices/ready.h"
 #include "shared/devices/timeline.h"
 #include "shared/process/changes.h"
+#include "shared/process/client.h"
 #include "shared/process/transaction.h"
 
 struct pending {

@@ -1,8 +1,13 @@
 /* Contexts: made, destroyed, current per thread. The primary one of each device is counted. */
+#include "context.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "driver/allocations/pools.h"
+#include "driver/base/places.h"
+#include "driver/base/thread.h"
+#include "driver/graphs/capture.h"
 
 struct primary {
     CUcontext context;
@@ -47,7 +52,7 @@ static CUcontext make(uint32_t device, unsigned flags, bool primary) {
     return context;
 }
 
-CUresult sg_new_context(CUcontext *made, uint32_t device, unsigned flags, bool primary) {
+static CUresult new_context(CUcontext *made, uint32_t device, unsigned flags, bool primary) {
     static bool leaves;
     if (atomic_load(&sg_client.map.control->fault[device].lost))
         return CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -82,14 +87,14 @@ static void unlink_context(CUcontext context) {
     pthread_mutex_unlock(&contexts_lock);
 }
 
-void sg_destroy_context(CUcontext context) {
+static void destroy_context(CUcontext context) {
     /* the queue's locks keep a launching thread of ours from writing into a place that another process has by then */
     for (uint32_t channel = 0; channel < SG_CHANNELS; channel++)
         pthread_mutex_lock(&context->queue[channel].lock);
     atomic_store(&context->gone, true);
     for (uint32_t channel = 0; channel < SG_CHANNELS; channel++)
         pthread_mutex_unlock(&context->queue[channel].lock);
-    sg_forget_blocks(context);
+    sg_forget_blocks(context, sg_pool_lose);
     sg_remove_context(context);
     unlink_context(context);
     sg_free_handle(context, SG_CONTEXT_HANDLE);
@@ -179,7 +184,7 @@ static CUresult create(CUcontext *made, unsigned flags, CUdevice device) {
         return CUDA_ERROR_INVALID_VALUE;
     if (device < 0 || (uint32_t)device >= sg_visible_count)
         return CUDA_ERROR_INVALID_DEVICE;
-    CUresult result = sg_new_context(made, sg_visible[device], flags, false);
+    CUresult result = new_context(made, sg_visible[device], flags, false);
     if (result == CUDA_SUCCESS)
         push(*made);
     return result;
@@ -199,7 +204,7 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
         return CUDA_ERROR_INVALID_CONTEXT;
     if (sg_thread.current == context)
         pop();
-    sg_destroy_context(context);
+    destroy_context(context);
     return CUDA_SUCCESS;
 }
 
@@ -233,7 +238,7 @@ static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static CUresult retain(struct primary *primary, uint32_t device) {
     if (!primary->context) {
-        CUresult result = sg_new_context(&primary->context, device, primary->flags, true);
+        CUresult result = new_context(&primary->context, device, primary->flags, true);
         if (result != CUDA_SUCCESS)
             return result;
     }
@@ -265,7 +270,7 @@ static CUresult end_primary(CUdevice device, bool reset) {
     if (primary->references == 0 && !reset)
         result = CUDA_ERROR_INVALID_CONTEXT;
     else if (primary->context && (reset || --primary->references == 0)) {
-        sg_destroy_context(primary->context);
+        destroy_context(primary->context);
         *primary = (struct primary){.flags = reset ? 0 : primary->flags};
     }
     pthread_mutex_unlock(&primaries_lock);

@@ -1,7 +1,8 @@
 /* Contexts: limits, flags, peers, and the forms of creation that came later. */
 #include <string.h>
 
-#include "driver/graphs/capture.h"
+#include "driver/base/thread.h"
+#include "driver/work/work.h"
 
 CUresult cuCtxCreate_v3(CUcontext *made, CUexecAffinityParam *affinity, int count, unsigned flags, CUdevice device) {
     if (count < 0 || (count > 0 && !affinity))

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "driver/base/init.h"
 #include "shared/file/visible.h"
+#include "shared/process/client.h"
 
 static const struct sg_device_card *card_of(CUdevice device) {
     return &sg_client.map.header->card[sg_visible[device]];

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "driver/base/init.h"
 #include "driver/graphs/graph.h"
 
 struct list {

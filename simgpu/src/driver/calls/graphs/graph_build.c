@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "driver/allocations/blocks.h"
+#include "driver/base/thread.h"
 #include "driver/graphs/graph.h"
+#include "graph_params.h"
 
 CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
     NEED_INIT();

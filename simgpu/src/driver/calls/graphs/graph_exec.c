@@ -1,8 +1,11 @@
-/* Executable graphs: made, changed, launched; and the user objects that graphs keep alive. */
+/* Executable graphs: made, changed, launched. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/graphs/graph.h"
+#include "driver/base/thread.h"
+#include "driver/graphs/capture.h"
+#include "driver/work/stretch.h"
+#include "driver/work/work.h"
 
 #define FLAG_UPLOAD 2u
 
@@ -177,106 +180,4 @@ CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error, 
     if (out)
         *out = info.result;
     return result;
-}
-
-/* ---- user objects */
-
-struct CUuserObject_st {
-    struct sg_handle handle;
-    void *pointer;
-    CUhostFn destroy;
-    _Atomic unsigned references;
-};
-
-struct sg_kept {
-    CUuserObject object;
-    unsigned count;
-    struct sg_kept *next;
-};
-
-static void release(CUuserObject object, unsigned count) {
-    if (atomic_fetch_sub(&object->references, count) != count)
-        return;
-    object->destroy(object->pointer);
-    sg_free_handle(object, SG_USER_OBJECT_HANDLE);
-}
-
-CUresult cuUserObjectCreate(CUuserObject *made, void *pointer, CUhostFn destroy, unsigned references, unsigned flags) {
-    NEED_INIT();
-    if (!made || !destroy || references == 0 || flags != 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUuserObject object = sg_new_handle(SG_USER_OBJECT_HANDLE, sizeof *object);
-    if (!object)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    object->pointer = pointer;
-    object->destroy = destroy;
-    atomic_store(&object->references, references);
-    *made = object;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuUserObjectRetain(CUuserObject object, unsigned count) {
-    NEED_INIT();
-    if (!sg_is(object, SG_USER_OBJECT_HANDLE) || count == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    atomic_fetch_add(&object->references, count);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
-    NEED_INIT();
-    if (!sg_is(object, SG_USER_OBJECT_HANDLE) || count == 0 || count > atomic_load(&object->references))
-        return CUDA_ERROR_INVALID_VALUE;
-    release(object, count);
-    return CUDA_SUCCESS;
-}
-
-static bool keep(CUgraph graph, CUuserObject object, unsigned count) {
-    struct sg_kept *kept = malloc(sizeof *kept);
-    if (!kept)
-        return false;
-    *kept = (struct sg_kept){object, count, graph->kept};
-    graph->kept = kept;
-    return true;
-}
-
-CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
-    NEED_INIT();
-    if (!sg_is(graph, SG_GRAPH_HANDLE) || !sg_is(object, SG_USER_OBJECT_HANDLE) || count == 0 || flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags == 0) /* without "move" the caller keeps its own */
-        atomic_fetch_add(&object->references, count);
-    return keep(graph, object, count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
-    NEED_INIT();
-    if (!sg_is(graph, SG_GRAPH_HANDLE))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (struct sg_kept *kept = graph->kept; kept; kept = kept->next) {
-        if (kept->object == object && kept->count >= count) {
-            kept->count -= count;
-            release(object, count);
-            return CUDA_SUCCESS;
-        }
-    }
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-void sg_share_kept(CUgraph to, CUgraph from) {
-    for (struct sg_kept *kept = from->kept; kept; kept = kept->next) {
-        if (kept->count == 0 || !keep(to, kept->object, kept->count))
-            continue;
-        atomic_fetch_add(&kept->object->references, kept->count);
-    }
-}
-
-void sg_drop_kept(CUgraph graph) {
-    while (graph->kept) {
-        struct sg_kept *kept = graph->kept;
-        graph->kept = kept->next;
-        if (kept->count)
-            release(kept->object, kept->count);
-        free(kept);
-    }
 }

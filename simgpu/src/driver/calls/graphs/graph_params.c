@@ -1,8 +1,12 @@
 /* What nodes do: read from CUDA's structures, given back in them, changed in graphs and in executable ones. */
+#include "graph_params.h"
+
 #include <string.h>
 
 #include "driver/allocations/blocks.h"
-#include "driver/graphs/graph.h"
+#include "driver/base/thread.h"
+#include "driver/calls/modules/library.h"
+#include "driver/work/work.h"
 
 CUresult sg_read_kernel(const void *given, bool second_form, struct sg_work *work) {
     CUDA_KERNEL_NODE_PARAMS_v2 params = {0};

@@ -2,6 +2,9 @@
 #include <stdlib.h>
 
 #include "driver/allocations/array_layout.h"
+#include "driver/base/init.h"
+#include "driver/base/queue.h"
+#include "driver/graphs/capture.h"
 
 #define LAYERED 1u
 #define CUBEMAP 4u

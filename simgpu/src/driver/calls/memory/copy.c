@@ -4,8 +4,9 @@
  */
 #include <string.h>
 
-#include "driver/allocations/array_layout.h"
-#include "driver/graphs/capture.h"
+#include "driver/base/queue.h"
+#include "driver/base/thread.h"
+#include "driver/work/work.h"
 
 enum memory_type { HOST = 1, DEVICE = 2, ARRAY = 3, UNIFIED = 4 };
 

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "driver/allocations/blocks.h"
+#include "driver/base/init.h"
+#include "driver/graphs/capture.h"
 
 #define HOST_FLAGS 7u
 #define REGISTER_FLAGS 15u

@@ -2,7 +2,8 @@
 #include <string.h>
 
 #include "driver/allocations/blocks.h"
-#include "driver/graphs/capture.h"
+#include "driver/base/thread.h"
+#include "driver/work/work.h"
 
 #define HOST_DEVICE (-1)
 #define DEVICE_LOCATION 1u

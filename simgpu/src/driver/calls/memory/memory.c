@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/allocations/blocks.h"
+#include "driver/allocations/pools.h"
+#include "driver/base/queue.h"
+#include "driver/base/thread.h"
 #include "driver/graphs/capture.h"
 #include "shared/devices/paging.h"
 #include "shared/process/transaction.h"
@@ -10,12 +12,6 @@
 #define UNIT 512ull
 #define ATTACH_GLOBAL 1u
 #define ATTACH_HOST 2u
-
-CUresult sg_begin_unsafe(CUcontext *context) {
-    NEED_INIT();
-    CUresult result = sg_current(context);
-    return result == CUDA_SUCCESS ? sg_check_unsafe_call() : result;
-}
 
 static CUresult allocate(enum sg_block_kind kind, CUdeviceptr *pointer, uint64_t bytes) {
     CUcontext context;

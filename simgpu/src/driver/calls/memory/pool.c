@@ -1,11 +1,11 @@
-/* Stream-ordered allocation and pools. Freed memory stays with its pool up to the release threshold, as a reserve that
- * the next allocation of the pool takes; none of it pages.
- */
+/* The entry points of stream-ordered allocation and of its pools. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/allocations/blocks.h"
+#include "driver/allocations/pools.h"
+#include "driver/base/thread.h"
 #include "driver/graphs/capture.h"
+#include "driver/work/work.h"
 
 enum attribute {
     REUSE_FOLLOW_EVENTS = 1,
@@ -18,119 +18,6 @@ enum attribute {
     USED_MOST = 8,
 };
 
-#define UNIT 512ull
-
-struct CUmemPoolHandle_st {
-    struct sg_handle handle;
-    uint32_t device;
-    bool is_default;
-    int reuse[4];
-    uint64_t threshold, reserve, used, most_reserved, most_used, maximum;
-    CUcontext context; /* the one charged with the reserve */
-};
-
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static CUmemoryPool defaults[SG_DEVICES], currents[SG_DEVICES];
-
-static CUmemoryPool make_pool(uint32_t device) {
-    CUmemoryPool pool = sg_new_handle(SG_POOL_HANDLE, sizeof *pool);
-    if (!pool)
-        return NULL;
-    pool->device = device;
-    pool->reuse[REUSE_FOLLOW_EVENTS] = pool->reuse[REUSE_OPPORTUNISTIC] = pool->reuse[REUSE_INTERNAL] = 1;
-    return pool;
-}
-
-CUmemoryPool sg_default_pool(uint32_t device) {
-    pthread_mutex_lock(&pools_lock);
-    if (!defaults[device] && (defaults[device] = make_pool(device)))
-        defaults[device]->is_default = true;
-    CUmemoryPool pool = defaults[device];
-    pthread_mutex_unlock(&pools_lock);
-    return pool;
-}
-
-static CUmemoryPool current_pool(uint32_t device) {
-    return currents[device] ? currents[device] : sg_default_pool(device);
-}
-
-static void note_most(CUmemoryPool pool) {
-    uint64_t reserved = pool->used + pool->reserve;
-    pool->most_used = pool->used > pool->most_used ? pool->used : pool->most_used;
-    pool->most_reserved = reserved > pool->most_reserved ? reserved : pool->most_reserved;
-}
-
-/* Takes from the reserve first; what is missing is charged to the device. */
-static CUresult charge(CUmemoryPool pool, CUcontext context, uint64_t bytes) {
-    bool same = pool->context == context && !atomic_load(&context->gone);
-    if (!same)
-        pool->reserve = 0; /* went with its context */
-    uint64_t from_reserve = pool->reserve < bytes ? pool->reserve : bytes;
-    if (pool->maximum && pool->used + bytes > pool->maximum)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (bytes > from_reserve) {
-        CUresult result = sg_charge_plain(context, bytes - from_reserve);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
-    pool->context = context;
-    pool->reserve -= from_reserve;
-    pool->used += bytes;
-    note_most(pool);
-    return CUDA_SUCCESS;
-}
-
-CUresult sg_pool_take(CUmemoryPool pool, CUcontext context, uint64_t bytes, CUdeviceptr *pointer) {
-    uint64_t charged = sg_round_up(bytes, UNIT);
-    pthread_mutex_lock(&pools_lock);
-    CUresult result = charge(pool, context, charged);
-    pthread_mutex_unlock(&pools_lock);
-    if (result != CUDA_SUCCESS)
-        return result;
-    struct sg_block *block = sg_add_block(SG_POOLED, context, bytes, 0);
-    if (!block)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    block->charged = charged;
-    block->pool = pool;
-    *pointer = block->start;
-    return CUDA_SUCCESS;
-}
-
-/* The charge goes to the pool's reserve as far as the threshold allows, else back to the device. */
-static void settle_free(CUmemoryPool pool, struct sg_block *block) {
-    pthread_mutex_lock(&pools_lock);
-    uint64_t room = pool->threshold > pool->reserve ? pool->threshold - pool->reserve : 0;
-    uint64_t kept = block->charged < room ? block->charged : room;
-    pool->used -= pool->used < block->charged ? pool->used : block->charged;
-    pool->reserve += kept;
-    block->charged -= kept; /* the rest is refunded with the block */
-    pthread_mutex_unlock(&pools_lock);
-}
-
-void sg_pool_lose(const struct sg_block *block) {
-    CUmemoryPool pool = block->pool;
-    pthread_mutex_lock(&pools_lock);
-    if (sg_is(pool, SG_POOL_HANDLE))
-        pool->used -= pool->used < block->charged ? pool->used : block->charged;
-    pthread_mutex_unlock(&pools_lock);
-}
-
-CUresult sg_pool_give_back(CUdeviceptr pointer) {
-    struct sg_block *block = sg_find_block(pointer);
-    if (!block || block->start != pointer)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (block->of_graph) { /* its address stays the graph's */
-        if (block->charged)
-            sg_refund_plain(block->context, block->charged);
-        block->charged = 0;
-        return CUDA_SUCCESS;
-    }
-    if (block->kind == SG_POOLED && sg_is(block->pool, SG_POOL_HANDLE))
-        settle_free(block->pool, block);
-    sg_remove_block(block);
-    return CUDA_SUCCESS;
-}
-
 /* ---- allocation in the order of a stream */
 
 static CUresult allocate(CUdeviceptr *pointer, uint64_t bytes, CUmemoryPool given, CUstream on) {
@@ -141,7 +28,7 @@ static CUresult allocate(CUdeviceptr *pointer, uint64_t bytes, CUmemoryPool give
         return result;
     if (!pointer || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    CUmemoryPool pool = given ? given : current_pool(stream->context->device);
+    CUmemoryPool pool = given ? given : sg_current_pool(stream->context->device);
     if (!sg_is_capturing(stream)) {
         result = sg_may_use(stream);
         return result == CUDA_SUCCESS ? sg_pool_take(pool, stream->context, bytes, pointer) : result;
@@ -196,7 +83,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
     CUresult result = find_device(device, pool);
     if (result == CUDA_SUCCESS)
-        *pool = current_pool(sg_visible[device]);
+        *pool = sg_current_pool(sg_visible[device]);
     return result;
 }
 
@@ -206,7 +93,7 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
         return result;
     if (!sg_is(pool, SG_POOL_HANDLE) || pool->device != sg_visible[device])
         return CUDA_ERROR_INVALID_VALUE;
-    currents[sg_visible[device]] = pool;
+    sg_set_current_pool(pool);
     return CUDA_SUCCESS;
 }
 
@@ -241,7 +128,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *made, const CUmemPoolProps *props) {
         return result;
     if (props->handleTypes)
         return CUDA_ERROR_NOT_SUPPORTED; /* pools are not shared between processes */
-    *made = make_pool(sg_visible[props->location.id]);
+    *made = sg_new_pool(sg_visible[props->location.id]);
     if (!*made)
         return CUDA_ERROR_OUT_OF_MEMORY;
     (*made)->maximum = props->maxSize;
@@ -253,31 +140,18 @@ static CUresult check(CUmemoryPool pool, const void *out) {
     return sg_is(pool, SG_POOL_HANDLE) && out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static void trim(CUmemoryPool pool, uint64_t keep) {
-    pthread_mutex_lock(&pools_lock);
-    uint64_t over = pool->reserve > keep ? pool->reserve - keep : 0;
-    pool->reserve -= over;
-    CUcontext context = pool->context;
-    pthread_mutex_unlock(&pools_lock);
-    if (over && sg_is(context, SG_CONTEXT_HANDLE))
-        sg_refund_plain(context, over);
-}
-
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     CUresult result = check(pool, pool);
     if (result != CUDA_SUCCESS || pool->is_default)
         return CUDA_ERROR_INVALID_VALUE;
-    trim(pool, 0);
-    if (currents[pool->device] == pool)
-        currents[pool->device] = NULL;
-    sg_free_handle(pool, SG_POOL_HANDLE);
+    sg_destroy_pool(pool);
     return CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     CUresult result = check(pool, pool);
     if (result == CUDA_SUCCESS)
-        trim(pool, keep);
+        sg_trim_pool(pool, keep);
     return result;
 }
 

@@ -1,5 +1,7 @@
 /* The entry points that set memory: 8, 16 and 32 bits wide, in one and two dimensions, now or on a stream. */
-#include "driver/graphs/capture.h"
+#include "driver/base/queue.h"
+#include "driver/base/thread.h"
+#include "driver/work/work.h"
 
 static CUresult set(CUstream given, bool wait, const CUDA_MEMSET_NODE_PARAMS *params) {
     CUstream stream;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "driver/allocations/blocks.h"
+#include "driver/base/thread.h"
+#include "driver/calls/contexts/context.h"
 
 #define GRANULARITY (2ull << 20)
 #define PINNED_TYPE 1u

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "driver/allocations/blocks.h"
+#include "driver/base/init.h"
 #include "driver/graphs/capture.h"
+#include "shared/process/client.h"
 
 static CUresult check(CUfunction function, const void *out) {
     NEED_INIT();

@@ -6,11 +6,13 @@
  *   anything_param                              its first parameter is a 64-bit number of nanoseconds
  *   SIMGPU_KERNEL_TIME=1ms                      all others (default 0)
  */
+#include "kernel_time.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "shared/process/client.h"
 
 static bool matches(const char *pattern, size_t length, const char *name) {
     if (length > 0 && pattern[length - 1] == '*')

@@ -1,9 +1,12 @@
 /* Libraries: modules that belong to no context. A kernel becomes a function in each context it is used in. */
+#include "library.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/graphs/capture.h"
+#include "driver/base/thread.h"
+#include "module.h"
 
 struct loaded {
     CUcontext context;

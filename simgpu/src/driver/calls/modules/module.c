@@ -1,11 +1,14 @@
 /* Modules and functions. An image is PTX text (its .entry names exist), a binary (any name exists), or refused. */
 #define _GNU_SOURCE
+#include "module.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "driver/base/thread.h"
+#include "kernel_time.h"
 
 #define FATBIN_WRAPPER 0x466243B1u
 #define FATBIN 0xBA55ED50u

@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/base/queue.h"
+#include "driver/base/thread.h"
 #include "driver/graphs/capture.h"
+#include "driver/work/work.h"
 
 #define BLOCKING_SYNC 1u
 #define DISABLE_TIMING 2u
@@ -39,26 +42,6 @@ CUresult cuEventDestroy_v2(CUevent event) {
 
 CUresult cuEventDestroy(CUevent event) {
     return cuEventDestroy_v2(event);
-}
-
-CUresult sg_record_event(CUevent event, CUstream stream) {
-    struct sg_stamp *stamp = sg_new_stamp();
-    if (!stamp)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    const struct sg_op op = {.kind = SG_MARK};
-    uint64_t sequence;
-    CUresult result = sg_push(stream, &op, &sequence, stamp);
-    if (result != CUDA_SUCCESS) {
-        sg_release_stamp(stamp);
-        return result;
-    }
-    sg_release_stamp(event->stamp);
-    sg_forget_captured(event);
-    event->stamp = stamp;
-    event->channel = stream->channel;
-    event->sequence = sequence;
-    event->recorded = true;
-    return CUDA_SUCCESS;
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream given, unsigned flags) {
@@ -125,17 +108,6 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
 
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
     return cuEventElapsedTime(milliseconds, start, end);
-}
-
-CUresult sg_wait_event(CUstream stream, CUevent event) {
-    if (!event->recorded || !sg_is(event->context, SG_CONTEXT_HANDLE))
-        return CUDA_SUCCESS;
-    const struct sg_op op = {
-        .kind = SG_WAIT,
-        .target = event->context->index | (uint64_t)event->channel << 16 | (uint64_t)event->context->serial << 32,
-        .sequence = event->sequence,
-    };
-    return sg_push(stream, &op, NULL, NULL);
 }
 
 CUresult cuStreamWaitEvent(CUstream given, CUevent event, unsigned flags) {

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "driver/allocations/blocks.h"
-#include "driver/graphs/capture.h"
+#include "driver/base/thread.h"
+#include "driver/work/work.h"
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
     if (!config || (config->numAttrs && !config->attrs))

@@ -3,33 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/base/objects.h"
+#include "driver/base/places.h"
+#include "driver/base/queue.h"
+#include "driver/base/thread.h"
+#include "driver/graphs/capture.h"
 
 #define NON_BLOCKING 1u
 #define LEAST_PRIORITY 0
 #define GREATEST_PRIORITY (-5)
-
-static _Atomic uint64_t next_stream_id = 1;
-
-CUstream sg_new_stream(CUcontext context, unsigned flags, int priority) {
-    CUstream stream = sg_new_handle(SG_STREAM_HANDLE, sizeof *stream);
-    if (!stream)
-        return NULL;
-    pthread_mutex_lock(&context->lock);
-    bool first = context->legacy == NULL;
-    stream->context = context;
-    stream->legacy = first;
-    stream->channel = first ? 0 : 1 + context->next_channel++ % (SG_CHANNELS - 1);
-    stream->flags = flags;
-    stream->priority = priority;
-    stream->id = atomic_fetch_add(&next_stream_id, 1);
-    stream->next = context->streams;
-    context->streams = stream;
-    pthread_mutex_unlock(&context->lock);
-    if (!first && sg_use_channel(context, stream->channel) != CUDA_SUCCESS)
-        return NULL;
-    return stream;
-}
 
 static int clamp_priority(int priority) {
     if (priority < GREATEST_PRIORITY)

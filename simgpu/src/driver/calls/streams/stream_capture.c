@@ -1,5 +1,6 @@
 /* The entry points of stream capture. */
-#include "driver/graphs/graph.h"
+#include "driver/base/thread.h"
+#include "driver/graphs/capture.h"
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
     return sg_begin_capture(stream, mode, NULL, NULL, 0);
@@ -92,4 +93,13 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     sg_thread.capture_mode = *mode;
     *mode = before;
     return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream given, CUgraph *graph) {
+    CUstream stream;
+    NEED_INIT();
+    CUresult result = sg_stream(given, &stream);
+    if (result != CUDA_SUCCESS || !graph)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    return sg_end_capture(stream, graph);
 }
