@@ -1,14 +1,14 @@
 /* NVML: initialisation, devices and their handles, errors in words. */
 #include "nvml.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/file/visible.h"
+#include "shared/process/locks.h"
 
-static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex init_lock = SG_MUTEX(SG_RANK_INIT);
 static uint32_t users, count;
 static struct nvmlDevice_st devices[SG_DEVICES];
 
@@ -40,7 +40,7 @@ nvmlReturn_t nv_check(nvmlDevice_t device, const void *out) {
 nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
     uint32_t visible[SG_DEVICES];
     (void)flags;
-    pthread_mutex_lock(&init_lock);
+    sg_lock(&init_lock);
     if (sg_client.forked) {
         sg_forget_parent();
         users = 0;
@@ -51,7 +51,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
         for (uint32_t i = 0; i < count; i++)
             devices[i] = (struct nvmlDevice_st){i, visible[i]};
     }
-    pthread_mutex_unlock(&init_lock);
+    sg_unlock(&init_lock);
     return attached ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
 }
 
@@ -64,10 +64,10 @@ nvmlReturn_t nvmlInit(void) {
 }
 
 nvmlReturn_t nvmlShutdown(void) {
-    pthread_mutex_lock(&init_lock);
+    sg_lock(&init_lock);
     nvmlReturn_t result = users ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
     users -= users > 0;
-    pthread_mutex_unlock(&init_lock);
+    sg_unlock(&init_lock);
     return result;
 }
 

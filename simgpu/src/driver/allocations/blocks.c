@@ -7,11 +7,12 @@
 
 #include "driver/base/places.h"
 #include "shared/devices/paging.h"
+#include "shared/process/locks.h"
 #include "shared/process/transaction.h"
 
 #define PAGE 4096ull
 
-static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex tree_lock = SG_MUTEX(SG_RANK_BLOCKS);
 static struct sg_block *root;
 static uint64_t next_id = 1;
 
@@ -62,13 +63,13 @@ static void take_out(struct sg_block *block) {
 
 struct sg_block *sg_find_block(uint64_t address) {
     struct sg_block *found = NULL;
-    pthread_mutex_lock(&tree_lock);
+    sg_lock(&tree_lock);
     for (struct sg_block *at = root; at;) {
         if (at->start <= address)
             found = at;
         at = at->start <= address ? at->right : at->left;
     }
-    pthread_mutex_unlock(&tree_lock);
+    sg_unlock(&tree_lock);
     return found && address - found->start < found->bytes ? found : NULL;
 }
 
@@ -83,10 +84,10 @@ struct sg_block *sg_enter_block(enum sg_block_kind kind, CUcontext context, uint
     block->kind = kind;
     block->context = context;
     block->device = context ? context->device : 0;
-    pthread_mutex_lock(&tree_lock);
+    sg_lock(&tree_lock);
     block->id = next_id++;
     insert(block);
-    pthread_mutex_unlock(&tree_lock);
+    sg_unlock(&tree_lock);
     return block;
 }
 
@@ -135,9 +136,9 @@ static void unmap(struct sg_block *block) {
 }
 
 void sg_remove_block(struct sg_block *block) {
-    pthread_mutex_lock(&tree_lock);
+    sg_lock(&tree_lock);
     take_out(block);
-    pthread_mutex_unlock(&tree_lock);
+    sg_unlock(&tree_lock);
     refund(block);
     unmap(block);
 }
@@ -153,14 +154,14 @@ static struct sg_block *first_of(struct sg_block *tree, CUcontext context) {
 
 /* The context ends: the device forgets the charges by itself. */
 void sg_forget_blocks(CUcontext context, void (*lose)(const struct sg_block *block)) {
-    pthread_mutex_lock(&tree_lock);
+    sg_lock(&tree_lock);
     for (struct sg_block *block; (block = first_of(root, context));) {
         take_out(block);
         if (block->kind == SG_POOLED)
             lose(block);
         unmap(block);
     }
-    pthread_mutex_unlock(&tree_lock);
+    sg_unlock(&tree_lock);
 }
 
 /* ---- charges */

@@ -1,9 +1,11 @@
 /* Counts what pools have out and in reserve, and charges the difference to the device. None of it pages. */
 #include "pools.h"
 
+#include "shared/process/locks.h"
+
 #define UNIT 512ull
 
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex pools_lock = SG_MUTEX(SG_RANK_POOLS);
 static CUmemoryPool defaults[SG_DEVICES], currents[SG_DEVICES];
 
 CUmemoryPool sg_new_pool(uint32_t device) {
@@ -17,11 +19,11 @@ CUmemoryPool sg_new_pool(uint32_t device) {
 }
 
 CUmemoryPool sg_default_pool(uint32_t device) {
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     if (!defaults[device] && (defaults[device] = sg_new_pool(device)))
         defaults[device]->is_default = true;
     CUmemoryPool pool = defaults[device];
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
     return pool;
 }
 
@@ -57,9 +59,9 @@ static CUresult charge(CUmemoryPool pool, CUcontext context, uint64_t bytes) {
 
 CUresult sg_pool_take(CUmemoryPool pool, CUcontext context, uint64_t bytes, CUdeviceptr *pointer) {
     uint64_t charged = sg_round_up(bytes, UNIT);
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     CUresult result = charge(pool, context, charged);
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
     if (result != CUDA_SUCCESS)
         return result;
     struct sg_block *block = sg_add_block(SG_POOLED, context, bytes, 0);
@@ -73,21 +75,21 @@ CUresult sg_pool_take(CUmemoryPool pool, CUcontext context, uint64_t bytes, CUde
 
 /* The charge goes to the pool's reserve as far as the threshold allows, else back to the device. */
 static void settle_free(CUmemoryPool pool, struct sg_block *block) {
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     uint64_t room = pool->threshold > pool->reserve ? pool->threshold - pool->reserve : 0;
     uint64_t kept = block->charged < room ? block->charged : room;
     pool->used -= pool->used < block->charged ? pool->used : block->charged;
     pool->reserve += kept;
     block->charged -= kept; /* the rest is refunded with the block */
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
 }
 
 void sg_pool_lose(const struct sg_block *block) {
     CUmemoryPool pool = block->pool;
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     if (sg_is(pool, SG_POOL_HANDLE))
         pool->used -= pool->used < block->charged ? pool->used : block->charged;
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
 }
 
 CUresult sg_pool_give_back(CUdeviceptr pointer) {
@@ -107,11 +109,11 @@ CUresult sg_pool_give_back(CUdeviceptr pointer) {
 }
 
 void sg_trim_pool(CUmemoryPool pool, uint64_t keep) {
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     uint64_t over = pool->reserve > keep ? pool->reserve - keep : 0;
     pool->reserve -= over;
     CUcontext context = pool->context;
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
     if (over && sg_is(context, SG_CONTEXT_HANDLE))
         sg_refund_plain(context, over);
 }

@@ -1,9 +1,10 @@
 /* Handles come from pools by kind and go back to them, never to the allocator: a stale handle reads as destroyed. */
 #include "handles.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "shared/process/locks.h"
 
 struct pool {
     struct sg_handle *oldest, *newest;
@@ -13,7 +14,7 @@ struct pool {
 #define RESERVE 64 /* so many destroyed handles are kept back before one is used again */
 
 static struct pool pools[SG_HANDLE_KINDS];
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex pools_lock = SG_MUTEX(SG_RANK_HANDLES);
 
 static struct sg_handle *take_old(struct pool *pool) {
     if (pool->count <= RESERVE)
@@ -25,9 +26,9 @@ static struct sg_handle *take_old(struct pool *pool) {
 }
 
 void *sg_new_handle(enum sg_handle_kind kind, size_t bytes) {
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     struct sg_handle *handle = take_old(&pools[kind]);
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
     if (handle)
         memset(handle, 0, bytes);
     else
@@ -40,7 +41,7 @@ void *sg_new_handle(enum sg_handle_kind kind, size_t bytes) {
 void sg_free_handle(void *given, enum sg_handle_kind kind) {
     struct sg_handle *handle = given;
     struct pool *pool = &pools[kind];
-    pthread_mutex_lock(&pools_lock);
+    sg_lock(&pools_lock);
     handle->kind = SG_NO_HANDLE;
     handle->next_free = NULL;
     if (pool->count++ == 0)
@@ -48,5 +49,5 @@ void sg_free_handle(void *given, enum sg_handle_kind kind) {
     else
         pool->newest->next_free = handle;
     pool->newest = handle;
-    pthread_mutex_unlock(&pools_lock);
+    sg_unlock(&pools_lock);
 }

@@ -8,13 +8,14 @@
 
 #include "shared/file/visible.h"
 #include "shared/process/client.h"
+#include "shared/process/locks.h"
 
 _Atomic bool sg_ready;
 uint32_t sg_visible_count;
 uint32_t sg_visible[SG_DEVICES];
 bool sg_stretches;
 
-static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex init_lock = SG_MUTEX(SG_RANK_INIT);
 
 CUresult sg_not_ready(void) {
     return CUDA_ERROR_NOT_INITIALIZED;
@@ -42,9 +43,9 @@ CUresult cuInit(unsigned flags) {
         return CUDA_ERROR_INVALID_VALUE;
     if (sg_client.forked)
         return CUDA_ERROR_NOT_INITIALIZED;
-    pthread_mutex_lock(&init_lock);
+    sg_lock(&init_lock);
     CUresult result = atomic_load(&sg_ready) ? CUDA_SUCCESS : init_once();
-    pthread_mutex_unlock(&init_lock);
+    sg_unlock(&init_lock);
     return result;
 }
 

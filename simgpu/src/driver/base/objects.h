@@ -2,15 +2,14 @@
 #ifndef SIMGPU_OBJECTS_H
 #define SIMGPU_OBJECTS_H
 
-#include <pthread.h>
-
 #include "handles.h"
 #include "shared/file/layout.h"
+#include "shared/process/locks.h"
 
 struct sg_stamp; /* when an event's operation ended */
 
 struct sg_queue {
-    pthread_mutex_t lock;
+    struct sg_mutex lock;
     _Atomic uint64_t tail;
     uint64_t head_seen; /* the device had come at least so far */
     struct sg_stamp **stamps;
@@ -31,7 +30,7 @@ struct CUctx_st {
     size_t limit[16];
     CUfunc_cache cache_config;
     struct CUstream_st *legacy, *streams;
-    pthread_mutex_t lock;
+    struct sg_mutex lock;
     uint32_t next_channel;
     uint64_t peers; /* devices whose memory it may use */
     struct CUctx_st *next;

@@ -88,7 +88,7 @@ CUstream sg_new_stream(CUcontext context, unsigned flags, int priority) {
     CUstream stream = sg_new_handle(SG_STREAM_HANDLE, sizeof *stream);
     if (!stream)
         return NULL;
-    pthread_mutex_lock(&context->lock);
+    sg_lock(&context->lock);
     bool first = context->legacy == NULL;
     stream->context = context;
     stream->legacy = first;
@@ -98,7 +98,7 @@ CUstream sg_new_stream(CUcontext context, unsigned flags, int priority) {
     stream->id = atomic_fetch_add(&next_stream_id, 1);
     stream->next = context->streams;
     context->streams = stream;
-    pthread_mutex_unlock(&context->lock);
+    sg_unlock(&context->lock);
     if (!first && use_channel(context, stream->channel) != CUDA_SUCCESS)
         return NULL;
     return stream;

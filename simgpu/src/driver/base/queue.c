@@ -142,11 +142,11 @@ static CUresult push_locked(CUstream stream, const struct sg_op *op, uint64_t *s
 CUresult sg_push(CUstream stream, const struct sg_op *op, uint64_t *sequence, struct sg_stamp *stamp) {
     struct sg_queue *queue = &stream->context->queue[stream->channel];
     uint64_t unused;
-    pthread_mutex_lock(&queue->lock);
+    sg_lock(&queue->lock);
     CUresult result = sg_usable(stream->context);
     if (result == CUDA_SUCCESS)
         result = push_locked(stream, op, sequence ? sequence : &unused, stamp);
-    pthread_mutex_unlock(&queue->lock);
+    sg_unlock(&queue->lock);
     /* a partner of another process may be waiting for this; plain work only makes others later, never earlier */
     if (result == CUDA_SUCCESS && (op->kind == SG_TOGETHER || op->kind == SG_HOST))
         sg_tell_change();
@@ -175,12 +175,12 @@ uint64_t sg_read_stamp(CUcontext context, uint32_t channel, uint64_t sequence, s
     uint64_t ended = atomic_load(&stamp->ended_ns);
     if (ended || !sg_has_ended(context, channel, sequence))
         return ended;
-    pthread_mutex_lock(&queue->lock);
+    sg_lock(&queue->lock);
     ended = atomic_load(&stamp->ended_ns);
     if (!ended && atomic_load(&queue->tail) - sequence <= SG_RING) {
         ended = atomic_load(&entry(context, channel, sequence)->done_ns);
         atomic_store(&stamp->ended_ns, ended);
     }
-    pthread_mutex_unlock(&queue->lock);
+    sg_unlock(&queue->lock);
     return ended;
 }

@@ -10,6 +10,7 @@
 
 #include "driver/base/queue.h"
 #include "driver/base/thread.h"
+#include "shared/process/locks.h"
 
 enum mode { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
 enum status { NONE = 0, ACTIVE = 1, INVALIDATED = 2 };
@@ -25,7 +26,7 @@ struct sg_capture {
     struct sg_capture *next;
 };
 
-static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex capture_lock = SG_MUTEX(SG_RANK_CAPTURES);
 static struct sg_capture *captures;
 static _Atomic uint32_t capture_count;
 static uint64_t next_capture_id = 1;
@@ -36,14 +37,14 @@ typedef bool (*concerns)(const struct sg_capture *capture, const void *whom);
 
 static bool invalidate(concerns test, const void *whom) {
     bool any = false;
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     for (struct sg_capture *capture = captures; capture; capture = capture->next) {
         if (test(capture, whom)) {
             capture->invalidated = true;
             any = true;
         }
     }
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return any;
 }
 
@@ -119,11 +120,11 @@ static struct sg_capture *find_capture(uint64_t id) {
 CUresult sg_may_ask_event(CUevent event) {
     if (!event->capture_id)
         return sg_check_unsafe_call();
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *capture = find_capture(event->capture_id);
     if (capture)
         capture->invalidated = true;
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -163,13 +164,13 @@ static CUresult add_captured(CUstream stream, struct sg_capture *capture, const 
 }
 
 CUresult sg_capture_work(CUstream stream, const struct sg_work *work) {
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *capture = atomic_load(&stream->capture);
     bool can = work->type != SG_NODE_PREFETCH && !(work->type == SG_NODE_HOST && work->host.callback);
     if (!can)
         capture->invalidated = true;
     CUresult result = can ? add_captured(stream, capture, work) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return result;
 }
 
@@ -183,7 +184,7 @@ void sg_forget_captured(CUevent event) {
 }
 
 CUresult sg_capture_event(CUstream stream, CUevent event) {
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *capture = atomic_load(&stream->capture);
     CUgraphNode *nodes = calloc(stream->frontier_count + 1, sizeof *nodes);
     CUresult result = CUDA_SUCCESS;
@@ -198,7 +199,7 @@ CUresult sg_capture_event(CUstream stream, CUevent event) {
         event->capture_node_count = stream->frontier_count;
         event->capture_id = capture->id;
     }
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return result;
 }
 
@@ -232,11 +233,11 @@ static CUresult wait_from_outside(CUstream stream, CUevent event, struct sg_capt
 }
 
 CUresult sg_capture_wait(CUstream stream, CUevent event) {
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *mine = atomic_load(&stream->capture);
     struct sg_capture *its = event->capture_id ? find_capture(event->capture_id) : NULL;
     CUresult result = mine ? wait_inside(stream, event, mine, its) : wait_from_outside(stream, event, its);
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return result;
 }
 
@@ -274,9 +275,9 @@ CUresult sg_begin_capture(CUstream given, unsigned mode, CUgraph graph, CUgraphN
         return CUDA_ERROR_INVALID_VALUE;
     if (stream->legacy)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     result = sg_is_capturing(stream) ? CUDA_ERROR_ILLEGAL_STATE : begin(stream, mode, graph, before, count);
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return result;
 }
 
@@ -340,14 +341,14 @@ static CUresult end(CUstream stream, CUgraph *graph) {
 }
 
 CUresult sg_end_capture(CUstream stream, CUgraph *graph) {
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     CUresult result = end(stream, graph);
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return result;
 }
 
 void sg_leave_capture(CUstream stream) {
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *capture = atomic_load(&stream->capture);
     if (capture && capture->origin == stream) {
         if (!capture->graph_is_users)
@@ -357,24 +358,24 @@ void sg_leave_capture(CUstream stream) {
         capture->invalidated = true;
         part(stream);
     }
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
 }
 
 struct sg_capture_view sg_view_capture(CUstream stream) {
     struct sg_capture_view view = {.status = NONE};
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *capture = atomic_load(&stream->capture);
     if (capture) {
         view.status = capture->invalidated ? INVALIDATED : ACTIVE;
         view.id = capture->id;
         view.graph = capture->graph;
     }
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return view;
 }
 
 CUresult sg_change_frontier(CUstream stream, CUgraphNode *nodes, size_t count, bool replace) {
-    pthread_mutex_lock(&capture_lock);
+    sg_lock(&capture_lock);
     struct sg_capture *capture = atomic_load(&stream->capture);
     CUresult result = CUDA_SUCCESS;
     if (!capture)
@@ -383,6 +384,6 @@ CUresult sg_change_frontier(CUstream stream, CUgraphNode *nodes, size_t count, b
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!(replace ? sg_set_frontier : sg_extend_frontier)(stream, nodes, count))
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_unlock(&capture_lock);
+    sg_unlock(&capture_lock);
     return result;
 }

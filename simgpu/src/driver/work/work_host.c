@@ -13,6 +13,7 @@
 #include "shared/devices/timeline.h"
 #include "shared/process/changes.h"
 #include "shared/process/client.h"
+#include "shared/process/locks.h"
 #include "shared/process/transaction.h"
 
 struct pending {
@@ -28,7 +29,7 @@ struct pending {
 
 enum progress { NOT_YET, READY, GONE };
 
-static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex pending_lock = SG_MUTEX(SG_RANK_HOST_WORK);
 static pthread_cond_t pending_added = PTHREAD_COND_INITIALIZER;
 static struct pending *pending_list;
 static bool thread_runs;
@@ -108,14 +109,14 @@ static void signal_done(const struct pending *one) {
 }
 
 static void drop(struct pending *gone) {
-    pthread_mutex_lock(&pending_lock);
+    sg_lock(&pending_lock);
     for (struct pending **at = &pending_list; *at; at = &(*at)->next) {
         if (*at == gone) {
             *at = gone->next;
             break;
         }
     }
-    pthread_mutex_unlock(&pending_lock);
+    sg_unlock(&pending_lock);
     free(gone->operations);
     free(gone);
 }
@@ -126,7 +127,7 @@ static struct pending *find_next(enum progress *progress, uint32_t *seen, uint64
     *seen = sg_change_count();
     *bound = UINT64_MAX;
     struct sg_state state = sg_begin();
-    pthread_mutex_lock(&pending_lock);
+    sg_lock(&pending_lock);
     for (struct pending *one = pending_list; one && !found; one = one->next) {
         *progress = progress_of(&state, one);
         bool stuck = *progress == READY && one->next_operation < one->count &&
@@ -137,16 +138,16 @@ static struct pending *find_next(enum progress *progress, uint32_t *seen, uint64
                          sg_lower_bound(&state, one->context->index, one->channel, one->sequence);
         *bound = least < *bound ? least : *bound;
     }
-    pthread_mutex_unlock(&pending_lock);
+    sg_unlock(&pending_lock);
     sg_commit(&state);
     return found;
 }
 
 static void wait_for_pending(void) {
-    pthread_mutex_lock(&pending_lock);
+    sg_lock(&pending_lock);
     while (!pending_list)
-        pthread_cond_wait(&pending_added, &pending_lock);
-    pthread_mutex_unlock(&pending_lock);
+        pthread_cond_wait(&pending_added, &pending_lock.mutex);
+    sg_unlock(&pending_lock);
 }
 
 static void *serve(void *unused) {
@@ -193,14 +194,14 @@ static CUresult enqueue(CUstream stream, struct pending *one) {
     CUresult result = sg_push(stream, &op, &one->sequence, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    pthread_mutex_lock(&pending_lock);
+    sg_lock(&pending_lock);
     struct pending **last = &pending_list;
     while (*last)
         last = &(*last)->next;
     *last = one;
     bool started = start_thread();
     pthread_cond_signal(&pending_added);
-    pthread_mutex_unlock(&pending_lock);
+    sg_unlock(&pending_lock);
     sg_tell_change();
     return started ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }

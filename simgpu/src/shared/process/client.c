@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "locks.h"
 #include "shared/file/slots.h"
 
-struct sg_client sg_client = {.transaction = PTHREAD_MUTEX_INITIALIZER};
+struct sg_client sg_client = {.transaction = SG_MUTEX(SG_RANK_TRANSACTION)};
 static bool watches_forks;
-static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex attach_lock = SG_MUTEX(SG_RANK_ATTACH);
 
 uint64_t sg_to_now(uint64_t monotonic_ns) {
     const struct sg_header *header = sg_client.map.header;
@@ -34,8 +35,8 @@ static void leave_after_fork(void) {
 
 void sg_forget_parent(void) {
     sg_close_file(&sg_client.map);
-    sg_client = (struct sg_client){.map.descriptor = -1, .transaction = PTHREAD_MUTEX_INITIALIZER};
-    attach_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* its holder stayed behind */
+    sg_client = (struct sg_client){.map.descriptor = -1, .transaction = SG_MUTEX(SG_RANK_TRANSACTION)};
+    attach_lock = (struct sg_mutex)SG_MUTEX(SG_RANK_ATTACH); /* its holder stayed behind */
 }
 
 static bool attach_once(struct sg_client *client) {
@@ -56,8 +57,8 @@ static bool attach_once(struct sg_client *client) {
 }
 
 bool sg_attach(void) {
-    pthread_mutex_lock(&attach_lock);
+    sg_lock(&attach_lock);
     bool attached = !sg_client.forked && (sg_client.attached || attach_once(&sg_client));
-    pthread_mutex_unlock(&attach_lock);
+    sg_unlock(&attach_lock);
     return attached;
 }

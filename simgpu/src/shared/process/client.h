@@ -2,15 +2,14 @@
 #ifndef SIMGPU_CLIENT_H
 #define SIMGPU_CLIENT_H
 
-#include <pthread.h>
-
+#include "locks.h"
 #include "shared/file/file.h"
 
 struct sg_client {
     struct sg_map map;
     struct sg_settings settings;
     bool attached, forked;
-    pthread_mutex_t transaction; /* one thread of a process at a time */
+    struct sg_mutex transaction; /* one thread of a process at a time */
 };
 
 extern struct sg_client sg_client;

@@ -88,12 +88,12 @@ static struct sg_state begin(void) {
 }
 
 struct sg_state sg_begin(void) {
-    pthread_mutex_lock(&sg_client.transaction);
+    sg_lock(&sg_client.transaction);
     return begin();
 }
 
 bool sg_begin_at_exit(struct sg_state *state) {
-    if (pthread_mutex_trylock(&sg_client.transaction) != 0)
+    if (!sg_try_lock(&sg_client.transaction))
         return false;
     *state = begin();
     return true;
@@ -102,5 +102,5 @@ bool sg_begin_at_exit(struct sg_state *state) {
 void sg_commit(struct sg_state *state) {
     atomic_store(&state->map->control->active, state->which);
     unlock_file();
-    pthread_mutex_unlock(&sg_client.transaction);
+    sg_unlock(&sg_client.transaction);
 }

@@ -8,6 +8,7 @@
 #include "driver/base/places.h"
 #include "driver/base/thread.h"
 #include "driver/graphs/capture.h"
+#include "shared/process/locks.h"
 
 struct primary {
     CUcontext context;
@@ -15,7 +16,7 @@ struct primary {
     unsigned flags;
 };
 
-static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex contexts_lock = SG_MUTEX(SG_RANK_CONTEXTS);
 static CUcontext contexts;
 static struct primary primaries[SG_DEVICES];
 static _Atomic uint64_t next_id = 1;
@@ -29,11 +30,11 @@ static void leave_all(void) {
 }
 
 CUcontext sg_context_on(uint32_t device) {
-    pthread_mutex_lock(&contexts_lock);
+    sg_lock(&contexts_lock);
     CUcontext context = contexts;
     while (context && context->device != device)
         context = context->next;
-    pthread_mutex_unlock(&contexts_lock);
+    sg_unlock(&contexts_lock);
     return context;
 }
 
@@ -46,9 +47,9 @@ static CUcontext make(uint32_t device, unsigned flags, bool primary) {
     context->primary = primary;
     context->id = atomic_fetch_add(&next_id, 1);
     context->api_version = 3020;
-    pthread_mutex_init(&context->lock, NULL);
+    context->lock = (struct sg_mutex)SG_MUTEX(SG_RANK_STREAMS);
     for (uint32_t channel = 0; channel < SG_CHANNELS; channel++)
-        pthread_mutex_init(&context->queue[channel].lock, NULL);
+        context->queue[channel].lock = (struct sg_mutex)SG_MUTEX(SG_RANK_QUEUE);
     return context;
 }
 
@@ -65,35 +66,35 @@ static CUresult new_context(CUcontext *made, uint32_t device, unsigned flags, bo
         return result;
     }
     context->legacy = sg_new_stream(context, 0, 0);
-    pthread_mutex_lock(&contexts_lock);
+    sg_lock(&contexts_lock);
     context->next = contexts;
     contexts = context;
     if (!leaves)
         atexit(leave_all);
     leaves = true;
-    pthread_mutex_unlock(&contexts_lock);
+    sg_unlock(&contexts_lock);
     *made = context;
     return CUDA_SUCCESS;
 }
 
 static void unlink_context(CUcontext context) {
-    pthread_mutex_lock(&contexts_lock);
+    sg_lock(&contexts_lock);
     for (CUcontext *at = &contexts; *at; at = &(*at)->next) {
         if (*at == context) {
             *at = context->next;
             break;
         }
     }
-    pthread_mutex_unlock(&contexts_lock);
+    sg_unlock(&contexts_lock);
 }
 
 static void destroy_context(CUcontext context) {
     /* the queue's locks keep a launching thread of ours from writing into a place that another process has by then */
     for (uint32_t channel = 0; channel < SG_CHANNELS; channel++)
-        pthread_mutex_lock(&context->queue[channel].lock);
+        sg_lock(&context->queue[channel].lock);
     atomic_store(&context->gone, true);
     for (uint32_t channel = 0; channel < SG_CHANNELS; channel++)
-        pthread_mutex_unlock(&context->queue[channel].lock);
+        sg_unlock(&context->queue[channel].lock);
     sg_forget_blocks(context, sg_pool_lose);
     sg_remove_context(context);
     unlink_context(context);
@@ -234,7 +235,7 @@ static CUresult find_primary(CUdevice device, struct primary **primary) {
     return CUDA_SUCCESS;
 }
 
-static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex primaries_lock = SG_MUTEX(SG_RANK_PRIMARIES);
 
 static CUresult retain(struct primary *primary, uint32_t device) {
     if (!primary->context) {
@@ -253,11 +254,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
         return result;
     if (!context)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&primaries_lock);
+    sg_lock(&primaries_lock);
     result = retain(primary, sg_visible[device]);
     if (result == CUDA_SUCCESS)
         *context = primary->context;
-    pthread_mutex_unlock(&primaries_lock);
+    sg_unlock(&primaries_lock);
     return result;
 }
 
@@ -266,14 +267,14 @@ static CUresult end_primary(CUdevice device, bool reset) {
     CUresult result = find_primary(device, &primary);
     if (result != CUDA_SUCCESS)
         return result;
-    pthread_mutex_lock(&primaries_lock);
+    sg_lock(&primaries_lock);
     if (primary->references == 0 && !reset)
         result = CUDA_ERROR_INVALID_CONTEXT;
     else if (primary->context && (reset || --primary->references == 0)) {
         destroy_context(primary->context);
         *primary = (struct primary){.flags = reset ? 0 : primary->flags};
     }
-    pthread_mutex_unlock(&primaries_lock);
+    sg_unlock(&primaries_lock);
     return result;
 }
 
@@ -300,11 +301,11 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
         return result;
     if (flags & ~VALID_FLAGS)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&primaries_lock);
+    sg_lock(&primaries_lock);
     primary->flags = flags;
     if (primary->context)
         primary->context->flags = flags;
-    pthread_mutex_unlock(&primaries_lock);
+    sg_unlock(&primaries_lock);
     return CUDA_SUCCESS;
 }
 
@@ -319,9 +320,9 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *activ
         return result;
     if (!flags || !active)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&primaries_lock);
+    sg_lock(&primaries_lock);
     *flags = primary->flags;
     *active = primary->context != NULL;
-    pthread_mutex_unlock(&primaries_lock);
+    sg_unlock(&primaries_lock);
     return CUDA_SUCCESS;
 }

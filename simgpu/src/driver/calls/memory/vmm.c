@@ -7,6 +7,7 @@
 #include "driver/allocations/blocks.h"
 #include "driver/base/thread.h"
 #include "driver/calls/contexts/context.h"
+#include "shared/process/locks.h"
 
 #define GRANULARITY (2ull << 20)
 #define PINNED_TYPE 1u
@@ -23,7 +24,7 @@ struct allocation {
     int content; /* a memory file: the same bytes wherever they are mapped */
 };
 
-static pthread_mutex_t vmm_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex vmm_lock = SG_MUTEX(SG_RANK_MAPPINGS);
 
 static struct allocation *find(CUmemGenericAllocationHandle handle) {
     struct allocation *allocation = (struct allocation *)(uintptr_t)handle;
@@ -101,9 +102,9 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     struct allocation *allocation = find(handle);
     if (!allocation)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     release(allocation);
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     return CUDA_SUCCESS;
 }
 
@@ -143,9 +144,9 @@ CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
     struct sg_block *block = sg_find_block(pointer);
     if (!block || block->kind != SG_RESERVED || block->start != pointer || block->bytes != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     bool used = overlapping(pointer, bytes) != NULL;
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     if (used)
         return CUDA_ERROR_INVALID_VALUE;
     sg_remove_block(block);
@@ -176,9 +177,9 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
     if (!allocation || !block || block->kind != SG_RESERVED || flags || bytes == 0 || bytes % GRANULARITY ||
         pointer % GRANULARITY || pointer - block->start + bytes > block->bytes || offset + bytes > allocation->bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     CUresult result = map(pointer, bytes, offset, allocation);
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     return result;
 }
 
@@ -200,10 +201,10 @@ static bool unmap_next(uint64_t start, uint64_t bytes) {
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
     NEED_INIT();
     bool any = false;
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     while (unmap_next(pointer, bytes))
         any = true;
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     return any ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -211,12 +212,12 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc
     NEED_INIT();
     if (!access || count == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     struct mapping *mapping = overlapping(pointer, bytes);
     for (struct mapping *one = mappings; one; one = one->next)
         if (one->start >= pointer && one->start < pointer + bytes)
             one->accessible = access[0].flags != 0;
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     return mapping ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -224,22 +225,22 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     NEED_INIT();
     if (!flags || !location)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     const struct mapping *mapping = overlapping(pointer, 1);
     *flags = mapping && mapping->accessible ? 3 : 0;
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     return mapping ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address) {
     NEED_INIT();
-    pthread_mutex_lock(&vmm_lock);
+    sg_lock(&vmm_lock);
     struct mapping *mapping = overlapping((uint64_t)(uintptr_t)address, 1);
     if (mapping && handle) {
         mapping->allocation->references++;
         *handle = (uint64_t)(uintptr_t)mapping->allocation;
     }
-    pthread_mutex_unlock(&vmm_lock);
+    sg_unlock(&vmm_lock);
     return mapping && handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

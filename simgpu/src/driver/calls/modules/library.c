@@ -7,6 +7,7 @@
 
 #include "driver/base/thread.h"
 #include "module.h"
+#include "shared/process/locks.h"
 
 struct loaded {
     CUcontext context;
@@ -30,7 +31,7 @@ struct CUkern_st {
     struct CUkern_st *next;
 };
 
-static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex libraries_lock = SG_MUTEX(SG_RANK_LIBRARIES);
 static const char ANY_NAME[] = "SGPU";
 
 static bool is_text(const char *image) {
@@ -126,9 +127,9 @@ CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
         return result;
     if (!sg_is(library, SG_LIBRARY_HANDLE) || !module)
         return CUDA_ERROR_INVALID_HANDLE;
-    pthread_mutex_lock(&libraries_lock);
+    sg_lock(&libraries_lock);
     *module = load_into(library, context);
-    pthread_mutex_unlock(&libraries_lock);
+    sg_unlock(&libraries_lock);
     return *module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -137,9 +138,9 @@ CUfunction sg_function_of_kernel(void *given, CUcontext context) {
     CUfunction function = NULL;
     if (!sg_is(kernel, SG_KERNEL_HANDLE) || !sg_is(context, SG_CONTEXT_HANDLE))
         return NULL;
-    pthread_mutex_lock(&libraries_lock);
+    sg_lock(&libraries_lock);
     CUmodule module = load_into(kernel->library, context);
-    pthread_mutex_unlock(&libraries_lock);
+    sg_unlock(&libraries_lock);
     if (module && cuModuleGetFunction(&function, module, kernel->name) == CUDA_SUCCESS)
         function->kernel = kernel;
     return function;
@@ -180,9 +181,9 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
         return CUDA_ERROR_INVALID_VALUE;
     if (!defines(library, name))
         return CUDA_ERROR_NOT_FOUND;
-    pthread_mutex_lock(&libraries_lock);
+    sg_lock(&libraries_lock);
     *kernel = add_kernel(library, name);
-    pthread_mutex_unlock(&libraries_lock);
+    sg_unlock(&libraries_lock);
     return *kernel ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -9,6 +9,7 @@
 
 #include "driver/base/thread.h"
 #include "kernel_time.h"
+#include "shared/process/locks.h"
 
 #define FATBIN_WRAPPER 0x466243B1u
 #define FATBIN 0xBA55ED50u
@@ -133,7 +134,7 @@ CUresult cuModuleUnload(CUmodule module) {
     return CUDA_SUCCESS;
 }
 
-static pthread_mutex_t functions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sg_mutex functions_lock = SG_MUTEX(SG_RANK_FUNCTIONS);
 
 static CUfunction add_function(CUmodule module, const char *name) {
     CUfunction function = sg_new_handle(SG_FUNCTION_HANDLE, sizeof *function);
@@ -148,13 +149,13 @@ static CUfunction add_function(CUmodule module, const char *name) {
 }
 
 static CUfunction get_function(CUmodule module, const char *name) {
-    pthread_mutex_lock(&functions_lock);
+    sg_lock(&functions_lock);
     CUfunction function = module->functions;
     while (function && strcmp(function->name, name) != 0)
         function = function->next;
     if (!function)
         function = add_function(module, name);
-    pthread_mutex_unlock(&functions_lock);
+    sg_unlock(&functions_lock);
     return function;
 }
 

@@ -49,14 +49,14 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 
 static void unlink_stream(CUstream stream) {
     CUcontext context = stream->context;
-    pthread_mutex_lock(&context->lock);
+    sg_lock(&context->lock);
     for (CUstream *at = &context->streams; *at; at = &(*at)->next) {
         if (*at == stream) {
             *at = stream->next;
             break;
         }
     }
-    pthread_mutex_unlock(&context->lock);
+    sg_unlock(&context->lock);
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
