@@ -1,8 +1,8 @@
 """Reads the software GPU's record: who executed when, who was resident when.
 
 Opens the shared file by itself, read-only, from any process, also after all others have ended; it needs none of the C
-code.  Owns the file's byte layout on Python's side (`simgpu/src/layout.h` is the other; a test compares them).
-Times are seconds on CLOCK_MONOTONIC, as `time.monotonic()` gives them.
+code.  Owns the file's byte layout on Python's side; the other side is `simgpu/src/shared/file/layout.h`, and a test
+compares them.  Times are seconds on CLOCK_MONOTONIC, as `time.monotonic()` gives them.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ OURS = {
 
 def test_the_reader_s_layout_is_the_writer_s(tmp_path: Path) -> None:
     prints = "\n".join(f'printf("%llu\\n", (unsigned long long)({name}));' for name in OURS)
-    include = f'#include "{ROOT / "simgpu" / "src" / "layout.h"}"\n#include <stdio.h>\n'
+    include = f'#include "{ROOT / "simgpu" / "src" / "shared" / "file" / "layout.h"}"\n#include <stdio.h>\n'
     source = include + "int main(void) {\n" + prints + "\nreturn 0; }"
 
     theirs = compile_and_run(source, tmp_path).split()
