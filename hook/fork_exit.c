@@ -3,20 +3,20 @@
  * The hook does nothing when it is loaded: a program without CUDA never notices it.  fork's hooks are registered by
  * glibc's own entry, weak, since musl has none and pthread_atfork would have to be linked in. */
 #define _GNU_SOURCE
-#include "life.h"
+#include "process/lock_order.h"
 
 #include <stddef.h>
 #include <unistd.h>
 
-#include "devices.h"
-#include "flight.h"
-#include "gate.h"
-#include "listener.h"
-#include "log.h"
-#include "lookup.h"
-#include "memory.h"
-#include "slots.h"
-#include "turns.h"
+#include "daemon/listener.h"
+#include "driver/devices.h"
+#include "driver/lookup.h"
+#include "flight/flight.h"
+#include "gate/gate.h"
+#include "gate/thread_slots.h"
+#include "memory/memory.h"
+#include "process/log.h"
+#include "turns/turns.h"
 
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));

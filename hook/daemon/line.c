@@ -1,5 +1,5 @@
 /* A line of the wire.  Pure: text in, words out; what the words mean is turns.c's business. */
-#include "line.h"
+#include "daemon/line.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * The rule: this file moves bytes and keeps time; what they mean is in turns.c.  The thread blocks every signal, holds
  * the turns' lock while it handles a line, and never while it waits. */
 #define _GNU_SOURCE
-#include "listener.h"
+#include "daemon/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "nvshare_contract.h"
-#include "setting.h"
-#include "turns.h"
+#include "process/environment.h"
+#include "turns/turns.h"
 
 #define MOST_DESCRIPTORS 4
 #define UNSENT_BYTES 65536

@@ -1,7 +1,7 @@
 /* The container's GPUs, by UUID.
  *
  * CUDA_VISIBLE_DEVICES may show them in any order and any number; only the UUID says which is which. */
-#include "devices.h"
+#include "driver/devices.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lookup.h"
+#include "driver/lookup.h"
 
 #define MOST_DEVICES 64
 

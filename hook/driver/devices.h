@@ -2,7 +2,7 @@
 #ifndef NVSHARE_DEVICES_H
 #define NVSHARE_DEVICES_H
 
-#include "driver.h"
+#include "driver/driver.h"
 #include "nvshare_contract.h"
 
 #define UUID_TEXT 48 /* GPU- or MIG-, 36 characters, and room */

@@ -1,7 +1,6 @@
-"""Writes the hook's wrappers, look-up table and export list from functions.table: run by make, into the build folder.
+"""Write the hook's wrappers, look-up table and export list from functions.table into the build folder; make runs it.
 
-One rule: what a function is, its line in the table says; nothing here knows a function by its name.
-May import the standard library only.
+The rule: a function's line in the table says what it is; nothing here knows a function by its name.
 """
 
 import re
@@ -105,7 +104,7 @@ def write_header(functions: list[Function]) -> str:
     numbers = "".join(f"    WORK_{one.symbol},\n" for one in functions if one.kind == "work")
     wrapped = "".join(f"{one.result} {one.symbol}({one.parameters});\n" for one in functions if one.kind != NOT_WRAPPED)
     return (
-        '#include "abi.h"\n\n/* The driver\'s own functions; NULL where it lacks one. */\n'
+        '#include "driver/abi.h"\n\n/* The driver\'s own functions; NULL where it lacks one. */\n'
         f"struct driver {{\n{members}}};\nextern struct driver driver;\n\n"
         f"enum {{\n    WORK_NONE,\n{numbers}}};\n\n{wrapped}"
     )
@@ -120,7 +119,7 @@ def write_entries(functions: list[Function]) -> str:
         for one in sorted(functions, key=lambda one: one.symbol)
     )
     return (
-        '#include "driver.h"\n\n#include "entries.h"\n\nstruct driver driver;\n\n'
+        '#include "driver/driver.h"\n\n#include "driver/entries.h"\n\nstruct driver driver;\n\n'
         f"const struct entry entries[] = {{\n{rows}}};\nconst unsigned entry_count = {len(functions)};\n"
     )
 
@@ -132,17 +131,19 @@ def write_exports(functions: list[Function]) -> str:
 
 def main(table: str, folder: str) -> None:
     functions = read_table(Path(table).read_text())
-    wrappers = '#include "driver.h"\n\n#include "wrap.h"\n\n' + "\n".join(
+    wrappers = '#include "driver/driver.h"\n\n#include "wrappers/wrap.h"\n\n' + "\n".join(
         write_wrapper(one) for one in functions if one.kind in BODIES
     )
     files = {
-        "driver.h": "#ifndef NVSHARE_DRIVER_H\n#define NVSHARE_DRIVER_H\n" + write_header(functions) + "#endif\n",
-        "entries.c": write_entries(functions),
-        "wrappers.c": wrappers,
+        "driver/driver.h": "#ifndef NVSHARE_DRIVER_H\n#define NVSHARE_DRIVER_H\n" + write_header(functions) + "#endif\n",
+        "driver/entries.c": write_entries(functions),
+        "wrappers/made_wrappers.c": wrappers,
         "exports.map": write_exports(functions),
     }
     for name, text in files.items():
-        (Path(folder) / name).write_text(text)
+        path = Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 if __name__ == "__main__":

@@ -3,17 +3,17 @@
  * The rule: the real look-up is asked first and its answer kept; only when it found the driver's own function is the
  * pointer swapped.  A look-up that is not for CUDA is jumped to, not called: RTLD_NEXT goes by the caller's address. */
 #define _GNU_SOURCE
-#include "lookup.h"
+#include "driver/lookup.h"
 
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cancel.h"
-#include "driver.h"
-#include "entries.h"
-#include "log.h"
+#include "driver/driver.h"
+#include "driver/entries.h"
+#include "process/cancel.h"
+#include "process/log.h"
 
 #if defined(__has_attribute)
 #if __has_attribute(musttail)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lookup.h"
+#include "driver/lookup.h"
 
 struct tables {
     const ElfW(Sym) *symbols;

@@ -4,17 +4,17 @@
  * that is not captured gets its event at once, by the thread that launched (gate_leave), since its stream may join the
  * capture later.  A capture is open until the driver says that its stream captures no more, or the stream is no more.
  * May call flight, slots and streams. */
-#include "capture.h"
+#include "flight/capture.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "cancel.h"
-#include "devices.h"
-#include "flight.h"
-#include "slots.h"
-#include "streams.h"
-#include "turns.h"
+#include "driver/devices.h"
+#include "flight/flight.h"
+#include "flight/streams.h"
+#include "gate/thread_slots.h"
+#include "process/cancel.h"
+#include "turns/turns.h"
 
 /* Under the lock of flight. */
 struct capture {

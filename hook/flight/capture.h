@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "driver.h"
+#include "driver/driver.h"
 
 /* Before a capture begins: events behind all that was launched, so that none need be recorded while it lasts. */
 void capture_begin(CUstream stream);

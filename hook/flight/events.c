@@ -1,9 +1,9 @@
 /* Spare events: to make one costs more than to record it, and a piece of work wants one. */
-#include "events.h"
+#include "flight/events.h"
 
 #include <stdlib.h>
 
-#include "streams.h"
+#include "flight/streams.h"
 
 struct spare {
     CUevent event;

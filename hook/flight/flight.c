@@ -9,19 +9,19 @@
  * One lock over markers, streams and what is learned; nothing here waits under it.  A context is ended
  * under it (ending.c), and where the driver waits there for the work in flight, so does whoever launches meanwhile. */
 #define _GNU_SOURCE
-#include "flights.h"
+#include "flight/flight_state.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
-#include "capture.h"
-#include "devices.h"
-#include "events.h"
-#include "life.h"
-#include "listener.h"
-#include "slots.h"
-#include "streams.h"
-#include "turns.h"
+#include "daemon/listener.h"
+#include "driver/devices.h"
+#include "flight/capture.h"
+#include "flight/events.h"
+#include "flight/streams.h"
+#include "gate/thread_slots.h"
+#include "process/lock_order.h"
+#include "turns/turns.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)

@@ -2,7 +2,7 @@
 #ifndef NVSHARE_FLIGHT_H
 #define NVSHARE_FLIGHT_H
 
-#include "gate.h"
+#include "gate/gate.h"
 
 /* Called outside the gate with the turn held: waits until this piece of work may enter, and grants it.
  * False when the gate closed meanwhile. */

@@ -4,10 +4,10 @@
  * stream moves behind the new piece; a stream without one gets one more.  May call capture, events and streams. */
 #include <stdlib.h>
 
-#include "capture.h"
-#include "events.h"
-#include "flights.h"
-#include "streams.h"
+#include "flight/capture.h"
+#include "flight/events.h"
+#include "flight/flight_state.h"
+#include "flight/streams.h"
 
 /* The stream in which an event shows the end of what the segment launched, whoever records it. */
 static CUstream stream_to_mark(const struct segment *segment, bool is_own_thread) {

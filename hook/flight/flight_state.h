@@ -3,7 +3,7 @@
 #ifndef NVSHARE_FLIGHTS_H
 #define NVSHARE_FLIGHTS_H
 
-#include "flight.h"
+#include "flight/flight.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define MOST_MARKERS 64 /* more only where work was let through behind something that waits */

@@ -2,15 +2,15 @@
  *
  * The rule: what is in flight is marked before its stream can be marked no more; what belonged to a context that is gone is
  * never touched again.  May call markers, events, streams, capture and memory. */
-#include "cancel.h"
-#include "capture.h"
-#include "devices.h"
-#include "events.h"
-#include "flights.h"
-#include "lookup.h"
-#include "memory.h"
-#include "slots.h"
-#include "streams.h"
+#include "driver/devices.h"
+#include "driver/lookup.h"
+#include "flight/capture.h"
+#include "flight/events.h"
+#include "flight/flight_state.h"
+#include "flight/streams.h"
+#include "gate/thread_slots.h"
+#include "memory/memory.h"
+#include "process/cancel.h"
 
 void flight_end_stream(CUstream handle) {
     NOT_CANCELLED;

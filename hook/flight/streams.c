@@ -1,11 +1,11 @@
 /* Which GPU a stream is on, and whether the stream still lives.
  *
  * Asks the driver each time a thread has not cached the answer; never keeps a current context of its own. */
-#include "streams.h"
+#include "flight/streams.h"
 
 #include <stdlib.h>
 
-#include "devices.h"
+#include "driver/devices.h"
 
 #define BUCKETS 256
 #define NO_CONTEXT (-2)

@@ -2,7 +2,7 @@
 #ifndef NVSHARE_STREAMS_H
 #define NVSHARE_STREAMS_H
 
-#include "gate.h"
+#include "gate/gate.h"
 
 /* A record is used again when its stream is dead and nothing of it in flight.  Written under the flight lock, `is_alive` last
  * when it comes to life; threads that cached it look without the lock, at `is_alive` first. */

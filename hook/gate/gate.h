@@ -22,8 +22,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "driver.h"
-#include "lookup.h"
+#include "driver/driver.h"
+#include "driver/lookup.h"
 #include "nvshare_contract.h"
 
 #define INLINE static inline __attribute__((always_inline))

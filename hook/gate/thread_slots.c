@@ -2,14 +2,14 @@
  *
  * Knows threads and the fast path's memory; nothing of turns. */
 #define _GNU_SOURCE
-#include "slots.h"
+#include "gate/thread_slots.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "flight.h"
+#include "flight/flight.h"
 
 __thread struct slot *own_slot;
 _Atomic uint64_t generation = 1;

@@ -2,7 +2,7 @@
 #ifndef NVSHARE_SLOTS_H
 #define NVSHARE_SLOTS_H
 
-#include "gate.h"
+#include "gate/gate.h"
 
 extern struct slot *_Atomic all_slots;
 #define FOR_EACH_SLOT(slot) for (struct slot *slot = atomic_load(&all_slots); slot; slot = slot->next)

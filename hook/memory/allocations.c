@@ -2,7 +2,7 @@
  * Of two with the same name the older is found: no step here turns the order of entries around.
  *
  * Pure data; knows nothing of the driver or the ledger. */
-#include "books.h"
+#include "memory/allocations.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef NVSHARE_BOOKS_H
 #define NVSHARE_BOOKS_H
 
-#include "memory.h"
+#include "memory/memory.h"
 
 void books_add(const struct allocation *allocation);
 struct allocation *books_find(enum memory_space space, uint64_t name);

@@ -2,14 +2,14 @@
  *
  * The rule: a process writes its own slot only, and a total is never stored.  Knows GPUs by their place (devices.h);
  * nothing of allocations. */
-#include "ledger.h"
+#include "memory/ledger.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "devices.h"
-#include "memory.h"
+#include "driver/devices.h"
+#include "memory/memory.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define LINE NVSHARE_SHARED_MEMORY_LINE

@@ -4,21 +4,21 @@
  * ledger (ledger.c); what the container holds is the sum over the slots, and the daemon clears the slot of a process that died.  To
  * stay under a cap: add to the own slot, sum, take back when the sum is over; two that race may both be refused, never
  * both admitted.  The books are a hash table, so an allocation costs the same with 20,000 alive as with none. */
-#include "memory.h"
+#include "memory/memory.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "books.h"
-#include "devices.h"
-#include "ledger.h"
-#include "lookup.h"
+#include "driver/devices.h"
+#include "driver/lookup.h"
+#include "flight/streams.h"
+#include "memory/allocations.h"
+#include "memory/ledger.h"
+#include "memory/pools.h"
 #include "nvshare_contract.h"
-#include "pools.h"
-#include "streams.h"
-#include "turns.h"
+#include "turns/turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define MIB (UINT64_C(1) << 20)

@@ -2,7 +2,7 @@
 #ifndef NVSHARE_POOLS_H
 #define NVSHARE_POOLS_H
 
-#include "memory.h"
+#include "memory/memory.h"
 
 /* As memory_claim; before it refuses, pools let go of what they keep. */
 CUresult pools_claim(int gpu, enum memory_kind kind, uint64_t bytes);

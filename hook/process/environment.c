@@ -2,7 +2,7 @@
  *
  * The rule: only stand-alone.  Where the allocation's own folder is mounted, whoever runs in the container could else point the
  * hook at a folder without a scheduler and go on without turns. */
-#include "setting.h"
+#include "process/environment.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* What the hook says on stderr, one write a line; never anything in `quiet`, the default, but what must be known once. */
-#include "log.h"
+#include "process/log.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

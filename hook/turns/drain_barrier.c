@@ -4,9 +4,9 @@
  * itself, the first would never drain.  So each shows how far it is, in its slot of the ledger; one that is empty while
  * another is stuck lets single launches through until the other is free; and nobody says `done` before all are empty.
  * What a process shows is for that turn alone, a word a GPU: a word of another turn counts as not yet aware. */
-#include "together.h"
+#include "turns/drain_barrier.h"
 
-#include "memory.h"
+#include "memory/memory.h"
 #include "nvshare_contract.h"
 
 void together_show(int gpu, uint32_t counter, enum drain drain) {

@@ -12,13 +12,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "devices.h"
-#include "flight.h"
-#include "life.h"
-#include "listener.h"
-#include "pools.h"
-#include "state.h"
-#include "together.h"
+#include "daemon/listener.h"
+#include "driver/devices.h"
+#include "flight/flight.h"
+#include "memory/pools.h"
+#include "process/lock_order.h"
+#include "turns/drain_barrier.h"
+#include "turns/turns_state.h"
 
 struct gpu gpus[MOST_GPUS];
 struct turns_state state = {

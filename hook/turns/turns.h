@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "line.h"
+#include "daemon/line.h"
 
 /* For the application's threads. */
 bool turns_ready(void);               /* waits for the first welcome; false: the driver is not usable, and will say so */

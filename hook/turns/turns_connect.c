@@ -6,12 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "devices.h"
-#include "flight.h"
-#include "listener.h"
-#include "log.h"
-#include "setting.h"
-#include "state.h"
+#include "daemon/listener.h"
+#include "driver/devices.h"
+#include "flight/flight.h"
+#include "process/environment.h"
+#include "process/log.h"
+#include "turns/turns_state.h"
 
 static const _Atomic uint32_t unscheduled_word = 1;
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices.h"
-#include "log.h"
-#include "state.h"
+#include "driver/devices.h"
+#include "process/log.h"
+#include "turns/turns_state.h"
 
 static void hear_grant(const struct line *line) {
     const char *turn = line_get(line, "turn"), *list = line_get(line, "gpus");

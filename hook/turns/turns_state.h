@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "gate.h"
-#include "memory.h"
-#include "turns.h"
+#include "gate/gate.h"
+#include "memory/memory.h"
+#include "turns/turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define MS UINT64_C(1000000)

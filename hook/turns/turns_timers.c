@@ -2,11 +2,11 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "devices.h"
-#include "flight.h"
-#include "slots.h"
-#include "state.h"
-#include "together.h"
+#include "driver/devices.h"
+#include "flight/flight.h"
+#include "gate/thread_slots.h"
+#include "turns/drain_barrier.h"
+#include "turns/turns_state.h"
 
 #define IDLE_TICK_NS (MS)
 #define DRAIN_TICK_NS (MS / 10)

@@ -7,13 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cancel.h"
-#include "devices.h"
-#include "listener.h"
-#include "log.h"
-#include "setting.h"
-#include "slots.h"
-#include "state.h"
+#include "daemon/listener.h"
+#include "driver/devices.h"
+#include "gate/thread_slots.h"
+#include "process/cancel.h"
+#include "process/environment.h"
+#include "process/log.h"
+#include "turns/turns_state.h"
 
 #define PATIENCE_OF_QUESTIONS_NS (2000 * MS)
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */

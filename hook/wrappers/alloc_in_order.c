@@ -3,16 +3,16 @@
  * The rule: what a pool keeps of what was freed stays counted until the driver says that the pool has let go of it; an
  * allocation that the pool can serve from it is not counted twice.  Counted is where the memory is: on the stream's GPU,
  * or on the given pool's.  The turn is waited for after the claim, never with the gate held. */
-#include "pools.h"
+#include "memory/pools.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "capture.h"
-#include "devices.h"
-#include "streams.h"
-#include "turns.h"
-#include "wrap.h"
+#include "driver/devices.h"
+#include "flight/capture.h"
+#include "flight/streams.h"
+#include "turns/turns.h"
+#include "wrappers/wrap.h"
 
 enum { RESERVED_MEM_CURRENT = 5 };
 enum { MOST_POOLS = 256 };

@@ -1,10 +1,10 @@
 /* The wrappers of what takes memory by something other than a pointer: physical handles, arrays, graph nodes. None of it
  * can page; what is counted is returned when the last that refers to it is gone. */
-#include "memory.h"
-#include "pools.h"
-#include "streams.h"
-#include "turns.h"
-#include "wrap.h"
+#include "flight/streams.h"
+#include "memory/memory.h"
+#include "memory/pools.h"
+#include "turns/turns.h"
+#include "wrappers/wrap.h"
 
 enum { ARRAY_DEFERRED_MAPPING = 0x80, ARRAY_SPARSE = 0x40 };
 #define MOST_WIDTH (SIZE_MAX / 2) /* beyond it the size is absurd as it is */

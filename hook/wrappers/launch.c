@@ -2,20 +2,20 @@
  *
  * The order is: captured work passes; find the GPU; wait for the turn; wait for room in flight; then through the gate like
  * anybody.  Whatever changed meanwhile is noticed there, and the thread starts over. */
-#include "gate.h"
+#include "gate/gate.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cancel.h"
-#include "capture.h"
-#include "devices.h"
-#include "flight.h"
-#include "log.h"
-#include "memory.h"
-#include "slots.h"
-#include "streams.h"
-#include "turns.h"
+#include "driver/devices.h"
+#include "flight/capture.h"
+#include "flight/flight.h"
+#include "flight/streams.h"
+#include "gate/thread_slots.h"
+#include "memory/memory.h"
+#include "process/cancel.h"
+#include "process/log.h"
+#include "turns/turns.h"
 
 #define KINDS 4096
 #define MOST_KINDS 65536

@@ -1,14 +1,14 @@
 /* What a program is told of its memory: with a cap, the cap is the card. And the wrappers that fit nowhere else. */
 #include <string.h>
 
-#include "devices.h"
-#include "flight.h"
-#include "memory.h"
-#include "pools.h"
-#include "slots.h"
-#include "streams.h"
-#include "turns.h"
-#include "wrap.h"
+#include "driver/devices.h"
+#include "flight/flight.h"
+#include "flight/streams.h"
+#include "gate/thread_slots.h"
+#include "memory/memory.h"
+#include "memory/pools.h"
+#include "turns/turns.h"
+#include "wrappers/wrap.h"
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 

@@ -2,11 +2,11 @@
 #ifndef NVSHARE_WRAP_H
 #define NVSHARE_WRAP_H
 
-#include "cancel.h"
-#include "capture.h"
-#include "flight.h"
-#include "gate.h"
-#include "memory.h"
+#include "flight/capture.h"
+#include "flight/flight.h"
+#include "gate/gate.h"
+#include "memory/memory.h"
+#include "process/cancel.h"
 
 #define CONFIG_SHAPE(config)                                                                                            \
     {(config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, (config)->blockDimZ}
