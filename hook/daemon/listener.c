@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "nvshare_contract.h"
+#include "process/clock.h"
 #include "process/environment.h"
 #include "turns/turns.h"
 
@@ -36,12 +37,6 @@ static struct {
     char in[NVSHARE_LINE_LONGEST + 1], out[UNSENT_BYTES];
 } self = {.socket = -1, .wake = -1};
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-
-uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 void listener_wake(void) {
     uint64_t one = 1;
@@ -185,12 +180,12 @@ static void read_socket(void) {
 /* ------------------------------------------------------------------------------------------------ the thread */
 
 static uint64_t until_retry(uint64_t now) {
-    uint64_t next = self.tried_ns + NVSHARE_WIRE_RETRY_MS * UINT64_C(1000000);
+    uint64_t next = self.tried_ns + NVSHARE_WIRE_RETRY_MS * MS;
     if (self.socket >= 0 || now < next)
         return self.socket >= 0 ? UINT64_MAX : next - now;
     self.tried_ns = now;
     try_to_connect();
-    return NVSHARE_WIRE_RETRY_MS * UINT64_C(1000000);
+    return NVSHARE_WIRE_RETRY_MS * MS;
 }
 
 static void wait_for_something(struct pollfd fds[2], uint64_t nanoseconds) {

@@ -12,6 +12,5 @@ bool listener_start(void);
 void listener_send(const char *line, size_t length);
 void listener_wake(void); /* something for turns_tick */
 void listener_after_fork(void);
-uint64_t now_ns(void);
 
 #endif

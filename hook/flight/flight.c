@@ -14,17 +14,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "daemon/listener.h"
 #include "driver/devices.h"
 #include "flight/capture.h"
 #include "flight/events.h"
 #include "flight/streams.h"
 #include "gate/thread_slots.h"
+#include "process/clock.h"
 #include "process/lock_order.h"
-#include "turns/turns.h"
 
-#define US UINT64_C(1000)
-#define MS UINT64_C(1000000)
 #define ENTER_WHEN_LEFT_NS (4 * MS) /* or a tenth of what enters: a busy host is late by more than that now and then */
 #define LARGEST_PIECE_NS (4 * MS)
 #define MOST_LAUNCHES 512 /* a stream; a driver blocks near 1,000 */

@@ -7,10 +7,10 @@
 
 #include "gate/gate.h"
 #include "memory/memory.h"
+#include "process/clock.h"
 #include "turns/turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
-#define MS UINT64_C(1000000)
 #define TURN_TEXT 32
 #define KEEP_MS 5 /* where a grant says that somebody waits, but not how long to keep the GPU */
 
