@@ -3,10 +3,7 @@
  * The hook does nothing when it is loaded: a program without CUDA never notices it.  fork's hooks are registered by
  * glibc's own entry, weak, since musl has none and pthread_atfork would have to be linked in. */
 #define _GNU_SOURCE
-#include "process/lock_order.h"
-
 #include <stddef.h>
-#include <unistd.h>
 
 #include "daemon/listener.h"
 #include "driver/devices.h"
@@ -15,6 +12,7 @@
 #include "gate/gate.h"
 #include "gate/thread_slots.h"
 #include "memory/memory.h"
+#include "process/lock_order.h"
 #include "process/log.h"
 #include "turns/turns.h"
 
@@ -22,23 +20,23 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
     __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
+/* What these guard is whole in the child. The others' state is made anew there. */
+static const enum lock held_over_fork[] = {LOCK_TURNS, LOCK_FLIGHT, LOCK_MEMORY, LOCK_MEASURED};
+#define HELD_OVER_FORK (sizeof held_over_fork / sizeof *held_over_fork)
+
 static void before_fork(void) {
-    turns_lock();
-    flight_lock();
-    memory_lock();
-    gate_lock();
+    for (unsigned i = 0; i < HELD_OVER_FORK; i++)
+        lock_take(held_over_fork[i]);
 }
 
 static void after_in_parent(void) {
-    gate_unlock();
-    memory_unlock();
-    flight_unlock();
-    turns_unlock();
+    for (unsigned i = HELD_OVER_FORK; i-- > 0;)
+        lock_release(held_over_fork[i]);
 }
 
 static void after_in_child(void) {
+    locks_after_fork();
     lookup_after_fork();
-    gate_after_fork();
     turns_after_fork();
     listener_after_fork();
     flight_forget_all();
@@ -50,15 +48,6 @@ static void after_in_child(void) {
 __attribute__((constructor)) static void loaded(void) {
     if (__register_atfork)
         __register_atfork(before_fork, after_in_parent, after_in_child, &__dso_handle);
-}
-
-bool lock_at_the_end(pthread_mutex_t *lock) {
-    for (int i = 0; i < 100; i++) {
-        if (!pthread_mutex_trylock(lock))
-            return true;
-        usleep(1000);
-    }
-    return false;
 }
 
 __attribute__((destructor)) static void unloaded(void) {

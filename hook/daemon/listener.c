@@ -23,6 +23,7 @@
 #include "nvshare_contract.h"
 #include "process/clock.h"
 #include "process/environment.h"
+#include "process/lock_order.h"
 #include "turns/turns.h"
 
 #define MOST_DESCRIPTORS 4
@@ -36,7 +37,6 @@ static struct {
     uint64_t tried_ns;
     char in[NVSHARE_LINE_LONGEST + 1], out[UNSENT_BYTES];
 } self = {.socket = -1, .wake = -1};
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 
 void listener_wake(void) {
     uint64_t one = 1;
@@ -199,7 +199,7 @@ static void wait_for_something(struct pollfd fds[2], uint64_t nanoseconds) {
 static void *listen_to_daemon(void *argument) {
     (void)argument;
     for (;;) {
-        turns_lock();
+        lock_take(LOCK_TURNS);
         uint64_t retry = until_retry(now_ns());
         if (self.socket >= 0) {
             flush_unsent();
@@ -210,14 +210,14 @@ static void *listen_to_daemon(void *argument) {
         uint64_t pause = turns_tick(now_ns());
         struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},
                                 {.fd = self.socket, .events = (short)(POLLIN | (self.unsent ? POLLOUT : 0))}};
-        turns_unlock();
+        lock_release(LOCK_TURNS);
         wait_for_something(fds, pause < retry ? pause : retry);
     }
     return NULL;
 }
 
 bool listener_start(void) {
-    pthread_mutex_lock(&starting);
+    lock_take(LOCK_LISTENER_START);
     if (!self.is_started) {
         pthread_t thread;
         sigset_t all, before;
@@ -229,7 +229,7 @@ bool listener_start(void) {
         if (self.is_started)
             pthread_detach(thread);
     }
-    pthread_mutex_unlock(&starting);
+    lock_release(LOCK_LISTENER_START);
     return self.is_started;
 }
 
@@ -244,5 +244,4 @@ void listener_after_fork(void) {
     self.unread = self.unsent = 0;
     self.is_started = false;
     self.tried_ns = 0;
-    pthread_mutex_init(&starting, NULL);
 }

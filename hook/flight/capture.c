@@ -14,6 +14,7 @@
 #include "flight/streams.h"
 #include "gate/thread_slots.h"
 #include "process/cancel.h"
+#include "process/lock_order.h"
 #include "turns/turns.h"
 
 /* Under the lock of flight. */
@@ -42,12 +43,12 @@ void capture_begin(CUstream stream) {
     if (!capture)
         return;
     *capture = (struct capture){.origin = stream, .context = context_of(stream)};
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     capture->next = captures;
     captures = capture;
     atomic_fetch_add(&open_captures, 1);
     atomic_fetch_add(&generation, 1); /* from now on every launch takes the slow path and asks capture_covers */
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     for (int gpu = 0; gpu < devices_count(); gpu++)
         turns_flush(gpu);
 }
@@ -74,11 +75,11 @@ void capture_began(CUstream stream) {
     if (!DRIVER_HAS(cuStreamGetCaptureInfo_v2) ||
         driver.cuStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, NULL, NULL) != CUDA_SUCCESS)
         return;
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     struct capture **at = find(stream);
     if (*at)
         (*at)->graph = graph;
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
 }
 
 CUgraph capture_end(CUstream stream) {
@@ -86,13 +87,13 @@ CUgraph capture_end(CUstream stream) {
     if (!captures_are_open())
         return NULL;
     NOT_CANCELLED;
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     struct capture **at = find(stream);
     if (*at) {
         graph = (*at)->graph;
         remove_at(at);
     }
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return graph;
 }
 

@@ -11,7 +11,6 @@
 #define _GNU_SOURCE
 #include "flight/flight_state.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include "driver/devices.h"
@@ -29,16 +28,9 @@
 #define WARY_PIECES 64 /* launches one by one after an overrun, until its lengths are learned again */
 
 struct flight flights[MOST_GPUS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t bound_ns = NVSHARE_WIRE_FLIGHT_MS * MS;
 static uint64_t patience_ns = 1000 * MS;
 static _Atomic uint64_t overruns;
-
-void flight_lock(void) { pthread_mutex_lock(&lock); }
-
-void flight_reset_lock(void) { pthread_mutex_init(&lock, NULL); }
-
-void flight_unlock(void) { pthread_mutex_unlock(&lock); }
 
 uint64_t flight_overruns(void) { return overruns; }
 
@@ -126,52 +118,52 @@ static void collect(struct flight *flight, uint64_t now) {
 void flight_close(struct segment *segment) { mark(segment, true); }
 
 void flight_mark_at_once(struct segment *segment) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     mark(segment, true);
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
 }
 
 void flight_flush(int gpu) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->gpu == gpu && segment->stream)
                 mark(segment, false);
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
 }
 
 bool flight_is_empty(int gpu) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     collect(&flights[gpu], now_ns());
     bool is_empty = !flights[gpu].count;
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return is_empty;
 }
 
 uint64_t flight_activity(int gpu) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     uint64_t sum = flights[gpu].marked;
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->gpu == gpu && segment->stream)
                 sum += segment_launched(segment);
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return sum;
 }
 
 uint64_t flight_take_busy(int gpu) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     uint64_t busy = flights[gpu].busy_ns;
     flights[gpu].busy_ns = 0;
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return busy;
 }
 
 uint64_t flight_busy_at_the_end(int gpu) {
-    bool is_locked = lock_at_the_end(&lock);
+    bool is_locked = lock_take_at_exit(LOCK_FLIGHT);
     uint64_t busy = flights[gpu].busy_ns;
     if (is_locked)
-        flight_unlock();
+        lock_release(LOCK_FLIGHT);
     return busy;
 }
 
@@ -249,15 +241,15 @@ static void grant(struct segment *segment, uint64_t expected, uint64_t now) {
 }
 
 bool flight_is_stuck(int gpu) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     bool is_stuck = flights[gpu].count && remaining_ns(&flights[gpu], now_ns()) == UNKNOWN_NS;
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return is_stuck;
 }
 
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured) {
     struct flight *flight = &flights[segment->gpu];
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     if (flight->count < MOST_MARKERS) /* else something waits, and events would only fill the driver's queue behind it */
         mark(segment, true);
     for (uint64_t began = now_ns();;) {
@@ -270,12 +262,12 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
             break;
         }
         useconds_t pause = pause_us(flight, expected, now);
-        flight_unlock();
+        lock_release(LOCK_FLIGHT);
         usleep(pause);
         if (!gate_is_open(segment->gpu) && !atomic_load_explicit(&slot->in, memory_order_relaxed))
             return false;
-        flight_lock();
+        lock_take(LOCK_FLIGHT);
     }
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return true;
 }

@@ -30,8 +30,6 @@ void flight_mark_at_once(struct segment *segment); /* the same, without the lock
 void flight_end_stream(CUstream stream);
 void flight_end_thread(struct slot *slot);
 void flight_forget_all(void); /* in a forked child */
-void flight_lock(void);
-void flight_unlock(void);
 
 /* Around the end of a context, which happens under the lock: nobody uses its events meanwhile, and they are forgotten. */
 struct ending {

@@ -38,6 +38,5 @@ static inline uint64_t sum_ns(uint64_t a, uint64_t b) { return a == UNKNOWN_NS |
 
 /* An event behind what the segment has launched, which is then used for something else.  Never waits. */
 void mark(struct segment *segment, bool is_own_thread);
-void flight_reset_lock(void);
 
 #endif

@@ -11,10 +11,11 @@
 #include "gate/thread_slots.h"
 #include "memory/memory.h"
 #include "process/cancel.h"
+#include "process/lock_order.h"
 
 void flight_end_stream(CUstream handle) {
     NOT_CANCELLED;
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     FOR_EACH_SLOT(slot)
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->handle == handle && segment->stream && segment_launched(segment))
@@ -23,17 +24,17 @@ void flight_end_stream(CUstream handle) {
     if (stream)
         stream->is_alive = false;
     atomic_fetch_add(&generation, 1);
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
 }
 
 void flight_end_thread(struct slot *slot) {
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     FOR_EACH_SEGMENT(slot, segment) {
         if (segment->stream && segment->handle == CU_STREAM_PER_THREAD)
             mark(segment, true);
         segment->generation = 0;
     }
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
 }
 
 /* ------------------------------------------------------------------------------------------------ contexts */
@@ -75,13 +76,12 @@ void flight_after_end(const struct ending *ending) {
     events_forget_ended();
     capture_forget_ended();
     atomic_fetch_add(&generation, 1);
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     memory_end_contexts();
     context_set_gone(NULL);
 }
 
 void flight_forget_all(void) {
-    flight_reset_lock();
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         flights[gpu] = (struct flight){0};
     events_forget_all();

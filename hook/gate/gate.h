@@ -82,10 +82,6 @@ extern __thread struct slot *own_slot;
 extern atomic_int open_captures;    /* how many there are (capture.c); kept here since every launch looks */
 extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: what slots cached is void */
 
-void gate_lock(void); /* what is learned, around a fork */
-void gate_unlock(void);
-void gate_after_fork(void);
-
 struct slot *gate_enter_slowly(CUstream stream, const struct key *key);
 void gate_mark_at_once(struct slot *slot);
 

@@ -10,6 +10,7 @@
 
 #include "driver/devices.h"
 #include "memory/memory.h"
+#include "process/lock_order.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define LINE NVSHARE_SHARED_MEMORY_LINE
@@ -74,12 +75,12 @@ unsigned ledger_processes(void) {
 
 /* Also beside the owner, where a hook looks that is older than the words a GPU. */
 void memory_show_drain(int gpu, uint64_t word) {
-    memory_lock();
+    lock_take(LOCK_MEMORY);
     if (self.base)
         atomic_store(line_of(self.slot) + 1, word);
     if (self.own[gpu])
         atomic_store(self.own[gpu] + FIELDS, word);
-    memory_unlock();
+    lock_release(LOCK_MEMORY);
 }
 
 static uint64_t drain_of(unsigned slot, int column) {
@@ -89,10 +90,10 @@ static uint64_t drain_of(unsigned slot, int column) {
 
 unsigned memory_drains(int gpu, uint64_t *words, unsigned most) {
     unsigned count = 0;
-    memory_lock();
+    lock_take(LOCK_MEMORY);
     for (unsigned slot = 0; self.base && slot < slots_in_use() && count < most; slot++)
         if (slot != self.slot && atomic_load(line_of(slot)))
             words[count++] = drain_of(slot, self.columns[gpu]);
-    memory_unlock();
+    lock_release(LOCK_MEMORY);
     return count;
 }

@@ -6,7 +6,6 @@
  * both admitted.  The books are a hash table, so an allocation costs the same with 20,000 alive as with none. */
 #include "memory/memory.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "memory/ledger.h"
 #include "memory/pools.h"
 #include "nvshare_contract.h"
+#include "process/lock_order.h"
 #include "turns/turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
@@ -36,15 +36,10 @@ struct own {
 };
 
 static struct {
-    pthread_mutex_t lock;
     uint64_t cap, peak;
     bool is_plain;
     struct own own[MOST_GPUS];
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .cap = UINT64_MAX};
-
-void memory_lock(void) { pthread_mutex_lock(&self.lock); }
-
-void memory_unlock(void) { pthread_mutex_unlock(&self.lock); }
+} self = {.cap = UINT64_MAX};
 
 /* ------------------------------------------------------------------------------------------------ the ledger */
 
@@ -59,7 +54,7 @@ static uint64_t sum_of(int gpu, enum field first, enum field second) {
 }
 
 void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, bool is_plain) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     ledger_adopt(ledger, list, slot);
     self.cap = cap;
     self.is_plain = is_plain;
@@ -68,7 +63,7 @@ void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, b
         for (int field = 0; field < FIELDS; field++)
             publish(gpu, (enum field)field);
     }
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
 }
 
 /* ------------------------------------------------------------------------------------------------ claims */
@@ -153,9 +148,9 @@ static bool must_tell(int gpu) {
 
 /* What the daemon was told is not used any more, it may have given to others. */
 void memory_expect_less(int gpu) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     self.own[gpu].headroom = 0;
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
 }
 
 /* Asks for room to grow; when a whole step is refused, for just what is needed. */
@@ -163,9 +158,9 @@ static bool reserve(int gpu, uint64_t wish, uint64_t need) {
     bool has_all = turns_reserve(gpu, wish < self.cap ? wish : self.cap);
     if (!has_all && !turns_reserve(gpu, need))
         return false;
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     self.own[gpu].headroom = has_all ? HEADROOM : 0;
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return true;
 }
 
@@ -178,11 +173,11 @@ static bool admit(int gpu) {
 /* A claim within the cap, counted already, for which the daemon is asked first. */
 static CUresult claim_growth(int gpu, enum memory_kind kind, uint64_t bytes, const uint64_t wish_and_need[2]) {
     bool is_granted = reserve(gpu, wish_and_need[0], wish_and_need[1]);
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     if (!is_granted)
         take_back(gpu, kind, bytes);
     bool is_told = is_granted && admit(gpu);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     if (is_told)
         turns_tell_use(gpu);
     return is_granted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -191,7 +186,7 @@ static CUresult claim_growth(int gpu, enum memory_kind kind, uint64_t bytes, con
 CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
     if (bytes > MEMORY_MOST_BYTES) /* before it is added: the sum would wrap */
         return CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     add(gpu, kind, bytes);
     bool is_refused = is_over(gpu, kind);
     uint64_t need = 0, wish = is_refused ? 0 : growth_to_ask(gpu, bytes);
@@ -200,7 +195,7 @@ CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
     if (is_refused)
         take_back(gpu, kind, bytes);
     bool is_told = !is_refused && !wish && admit(gpu);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     if (is_told)
         turns_tell_use(gpu);
     if (is_refused)
@@ -209,36 +204,36 @@ CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
 }
 
 void memory_return(int gpu, enum memory_kind kind, uint64_t bytes) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     subtract(gpu, kind, bytes);
     bool is_told = must_tell(gpu);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     if (is_told)
         turns_tell_use(gpu);
 }
 
 void memory_touch(int gpu) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     touch(gpu);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
 }
 
 /* ------------------------------------------------------------------------------------------------ the books */
 
 void memory_remember(const struct allocation *allocation) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     books_add(allocation);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
 }
 
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     struct allocation *found = books_find(space, name);
     if (found) {
         *taken = *found;
         books_remove(found);
     }
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return found != NULL;
 }
 
@@ -246,7 +241,7 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
  * books twice, and the older entry is found. */
 int memory_forget(enum memory_space space, uint64_t name) {
     bool is_told = false, is_pooled = false;
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     struct allocation *found = books_find(space, name);
     int gpu = found ? found->gpu : 0;
     if (found && found->owner != OF_GRAPH) { /* a graph takes its memory again when it is launched again */
@@ -258,7 +253,7 @@ int memory_forget(enum memory_space space, uint64_t name) {
         books_remove(found);
         is_told = must_tell(gpu);
     }
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     if (is_told)
         turns_tell_use(gpu);
     return is_pooled ? gpu : -1;
@@ -266,13 +261,13 @@ int memory_forget(enum memory_space space, uint64_t name) {
 
 void memory_refer(uint64_t handle, int change) {
     struct allocation gone = {0};
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     struct allocation *found = books_find(POOL_HANDLE, handle);
     if (found && (found->references += change) <= 0) {
         gone = *found;
         books_remove(found);
     }
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     if (gone.is_used)
         memory_return(gone.gpu, gone.kind, gone.bytes);
 }
@@ -290,14 +285,14 @@ static uint64_t remove_all(bool (*is_gone)(const struct allocation *, void *), v
     struct allocation gone;
     uint64_t told = 0;
     size_t from = 0;
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     while (books_remove_next(is_gone, which, &from, &gone)) {
         self.own[(int)gone.gpu].pooled -= gone.is_pooled ? gone.bytes : 0;
         subtract(gone.gpu, gone.kind, gone.bytes);
     }
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         told |= (uint64_t)must_tell(gpu) << gpu;
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return told;
 }
 
@@ -322,24 +317,24 @@ void memory_end_contexts(void) {
 
 uint64_t memory_reuse(int gpu, uint64_t bytes) {
     struct own *own = &self.own[gpu];
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     uint64_t reused = own->kept < bytes ? own->kept : bytes;
     own->kept -= reused;
     own->pooled += bytes;
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return reused;
 }
 
 void memory_keep_again(int gpu, uint64_t bytes, uint64_t reused) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     self.own[gpu].kept += reused;
     self.own[gpu].pooled -= bytes;
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
 }
 
 bool memory_settle_pools(int gpu, uint64_t reserved) {
     struct own *own = &self.own[gpu];
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     uint64_t now = reserved > own->pooled ? reserved - own->pooled : 0, before = own->kept;
     own->kept = now;
     if (now > before) {
@@ -350,14 +345,14 @@ bool memory_settle_pools(int gpu, uint64_t reserved) {
         subtract(gpu, UNPAGEABLE, before - now);
     }
     bool is_told = now != before && must_tell(gpu);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return is_told;
 }
 
 uint64_t memory_kept(int gpu) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     uint64_t kept = self.own[gpu].kept;
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return kept;
 }
 
@@ -375,23 +370,22 @@ bool memory_is_managed(int gpu) {
 uint64_t memory_cap(void) { return self.cap; }
 
 uint64_t memory_container_use(int gpu) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     uint64_t sum = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return sum;
 }
 
 struct memory_use memory_own_use(int gpu) {
-    pthread_mutex_lock(&self.lock);
+    lock_take(LOCK_MEMORY);
     struct memory_use use = {self.own[gpu].fields[LEDGER_PAGEABLE], self.own[gpu].fields[LEDGER_UNPAGEABLE]};
-    pthread_mutex_unlock(&self.lock);
+    lock_release(LOCK_MEMORY);
     return use;
 }
 
 uint64_t memory_peak(void) { return self.peak; }
 
 void memory_after_fork(void) {
-    pthread_mutex_init(&self.lock, NULL);
     ledger_forget();
     self.peak = 0;
     memset(self.own, 0, sizeof self.own);

@@ -51,8 +51,6 @@ struct memory_use {
 
 /* From the welcome; `ledger` is the mapped file or NULL, `list` its GPUs in its order. */
 void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, bool is_plain);
-void memory_lock(void);
-void memory_unlock(void);
 void memory_after_fork(void);
 /* A context on the GPU costs what no call tells. */
 void memory_touch(int gpu);

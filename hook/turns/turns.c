@@ -22,19 +22,15 @@
 
 struct gpu gpus[MOST_GPUS];
 struct turns_state state = {
-    .lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
+    .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
 const _Atomic uint32_t closed_word = 0;
-
-void turns_lock(void) { pthread_mutex_lock(&state.lock); }
-
-void turns_unlock(void) { pthread_mutex_unlock(&state.lock); }
 
 /* With what the turn still held has used so far. */
 struct turns_totals turns_totals(void) {
-    bool is_locked = lock_at_the_end(&state.lock);
+    bool is_locked = lock_take_at_exit(LOCK_TURNS);
     struct turns_totals totals = state.totals;
     if (is_locked)
-        turns_unlock();
+        lock_release(LOCK_TURNS);
     for (int gpu = 0; gpu < devices_count(); gpu++)
         totals.busy_ns += flight_busy_at_the_end(gpu);
     return totals;
@@ -199,7 +195,6 @@ void begin_turn(int gpu, const char *turn, const struct line *line) {
 }
 
 void turns_after_fork(void) {
-    pthread_mutex_init(&state.lock, NULL);
     pthread_cond_init(&state.changed, NULL);
     state.is_welcomed = state.is_current = state.is_unscheduled = state.is_reserving = false;
     state.lost_ns = state.answer_by = 0;

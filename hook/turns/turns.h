@@ -20,8 +20,6 @@ void turns_flush(int gpu);            /* an event behind everything launched the
 bool turns_reserve(int gpu, uint64_t bytes); /* may the container grow to that?  Waits for the answer */
 
 /* For the listener. */
-void turns_lock(void);
-void turns_unlock(void);
 bool turns_hear(struct line *line, const int *descriptors, int count); /* false: hang up */
 size_t turns_hello(char *into, size_t size);                            /* 0: not now */
 void turns_connected(bool is_connected, uint64_t now);

@@ -35,7 +35,6 @@ struct place {
 };
 
 struct turns_state {
-    pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_bool is_welcomed;  /* ever */
     bool is_current;   /* this connection was welcomed */

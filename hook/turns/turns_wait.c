@@ -12,6 +12,7 @@
 #include "gate/thread_slots.h"
 #include "process/cancel.h"
 #include "process/environment.h"
+#include "process/lock_order.h"
 #include "process/log.h"
 #include "turns/turns_state.h"
 
@@ -23,14 +24,14 @@ static bool is_ready(void) { return state.is_welcomed || state.is_unscheduled; }
 static void prepare(void) {
     log_check_level();
     devices_look_up();
-    turns_lock();
+    lock_take(LOCK_TURNS);
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         if (!word_of(gpu))
             atomic_store(&gpus[gpu].word, &closed_word), close_gate(gpu);
     const char *loss = setting_on_loss();
     if (!state.is_welcomed)
         state.runs_on_loss = loss && !strcmp(loss, "run");
-    turns_unlock();
+    lock_release(LOCK_TURNS);
     while (!listener_start())
         usleep(NVSHARE_WIRE_RETRY_MS * 1000);
 }
@@ -38,10 +39,10 @@ static void prepare(void) {
 static bool wait_for_welcome(void) {
     NOT_CANCELLED;
     prepare();
-    turns_lock();
+    lock_take(LOCK_TURNS);
     while (!is_ready())
-        pthread_cond_wait(&state.changed, &state.lock);
-    turns_unlock();
+        lock_wait(LOCK_TURNS, &state.changed);
+    lock_release(LOCK_TURNS);
     return true;
 }
 
@@ -87,56 +88,56 @@ bool turns_wait(int gpu, struct slot *slot) {
     NOT_CANCELLED;
     uint64_t began = now_ns();
     bool has_passed = false;
-    turns_lock();
+    lock_take(LOCK_TURNS);
     end_pause(gpu, began);
     state.places[gpu].waiters++;
     while (!try_to_open(gpu) && !(has_passed = take_pass(gpu, slot))) {
         const _Atomic uint32_t *word = word_of(gpu);
         uint32_t seen = atomic_load(word);
         ask_for(gpu);
-        turns_unlock();
+        lock_release(LOCK_TURNS);
         sleep_on(word, seen);
-        turns_lock();
+        lock_take(LOCK_TURNS);
     }
     state.places[gpu].waiters--;
     state.places[gpu].idle_since = 0; /* it is about to launch */
     state.totals.waited_ns += now_ns() - began;
-    turns_unlock();
+    lock_release(LOCK_TURNS);
     return !has_passed;
 }
 
 void turns_flush(int gpu) {
     NOT_CANCELLED;
-    turns_lock();
+    lock_take(LOCK_TURNS);
     flush_all(gpu, 100);
-    turns_unlock();
+    lock_release(LOCK_TURNS);
 }
 
 bool turns_reserve(int gpu, uint64_t bytes) {
     NOT_CANCELLED;
     char text[32];
     bool is_granted = true;
-    turns_lock();
+    lock_take(LOCK_TURNS);
     while (state.is_reserving)
-        pthread_cond_wait(&state.changed, &state.lock);
+        lock_wait(LOCK_TURNS, &state.changed);
     if (state.is_current && bytes > state.reserved[gpu]) {
         state.is_reserving = true;
         state.reserve_answer = 0;
         snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
         send_line("reserve gpu=%s bytes=%s\n", devices_uuid(gpu), text);
         while (!state.reserve_answer)
-            pthread_cond_wait(&state.changed, &state.lock);
+            lock_wait(LOCK_TURNS, &state.changed);
         is_granted = state.reserve_answer > 0;
         state.is_reserving = false;
         pthread_cond_broadcast(&state.changed);
     }
-    turns_unlock();
+    lock_release(LOCK_TURNS);
     return is_granted;
 }
 
 void turns_tell_use(int gpu) {
     NOT_CANCELLED;
-    turns_lock();
+    lock_take(LOCK_TURNS);
     tell_use(gpu);
-    turns_unlock();
+    lock_release(LOCK_TURNS);
 }

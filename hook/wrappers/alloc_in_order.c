@@ -5,12 +5,12 @@
  * or on the given pool's.  The turn is waited for after the claim, never with the gate held. */
 #include "memory/pools.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/devices.h"
 #include "flight/capture.h"
 #include "flight/streams.h"
+#include "process/lock_order.h"
 #include "turns/turns.h"
 #include "wrappers/wrap.h"
 
@@ -23,10 +23,9 @@ struct pool {
 };
 
 static struct {
-    pthread_mutex_t lock;
     struct pool pools[MOST_POOLS]; /* of more, what they keep is not seen */
     _Atomic int count;
-} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} known;
 
 static struct pool *find(CUmemoryPool handle) {
     for (int i = 0; i < known.count; i++)
@@ -36,33 +35,32 @@ static struct pool *find(CUmemoryPool handle) {
 }
 
 static void note(CUmemoryPool handle, int gpu) {
-    pthread_mutex_lock(&known.lock);
+    lock_take(LOCK_POOLS);
     if (!find(handle) && known.count < MOST_POOLS)
         known.pools[known.count++] = (struct pool){handle, gpu};
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
 }
 
 static void drop(CUmemoryPool handle) {
-    pthread_mutex_lock(&known.lock);
+    lock_take(LOCK_POOLS);
     struct pool *found = find(handle);
     if (found)
         *found = known.pools[--known.count];
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
 }
 
 /* Those of a GPU whose primary context has ended are gone with it. */
 void pools_forget_ended(void) {
     int kept = 0;
-    pthread_mutex_lock(&known.lock);
+    lock_take(LOCK_POOLS);
     for (int i = 0; i < known.count; i++)
         if (known.pools[i].gpu < 0 || primary_is_active(devices_ordinal(known.pools[i].gpu)))
             known.pools[kept++] = known.pools[i];
     known.count = kept;
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
 }
 
 void pools_after_fork(void) {
-    pthread_mutex_init(&known.lock, NULL);
     known.count = 0;
 }
 
@@ -72,13 +70,13 @@ bool pools_look(int gpu) {
     uint64_t all = 0, reserved;
     if (!known.count)
         return memory_settle_pools(gpu, 0);
-    pthread_mutex_lock(&known.lock); /* none is destroyed while it is asked, and the last answer is what counts */
+    lock_take(LOCK_POOLS); /* none is destroyed while it is asked, and the last answer is what counts */
     for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolGetAttribute); i++)
         if (known.pools[i].gpu == gpu &&
             driver.cuMemPoolGetAttribute(known.pools[i].handle, RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS)
             all += reserved;
     bool is_told = memory_settle_pools(gpu, all);
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
     return is_told;
 }
 
@@ -88,11 +86,11 @@ void pools_settle(int gpu) {
 }
 
 static void trim(int gpu) {
-    pthread_mutex_lock(&known.lock);
+    lock_take(LOCK_POOLS);
     for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolTrimTo); i++)
         if (known.pools[i].gpu == gpu)
             driver.cuMemPoolTrimTo(known.pools[i].handle, 0);
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
 }
 
 CUresult pools_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
@@ -118,10 +116,10 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPr
 EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     if (!DRIVER_HAS(cuMemPoolDestroy))
         return CUDA_ERROR_NOT_FOUND;
-    pthread_mutex_lock(&known.lock);
+    lock_take(LOCK_POOLS);
     const struct pool *found = find(pool);
     int gpu = found ? found->gpu : -1;
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
     drop(pool); /* what is still allocated from it stays counted, until it is freed */
     CUresult result = driver.cuMemPoolDestroy(pool);
     if (result != CUDA_SUCCESS && found)
@@ -164,10 +162,10 @@ static int gpu_of_stream(CUstream stream, CUcontext *context) {
 
 /* The pool's GPU; of a pool that nobody was seen to make, the GPU whose default pool it is, else the stream's. */
 static int gpu_of_pool(CUmemoryPool pool, int gpu_of_stream) {
-    pthread_mutex_lock(&known.lock);
+    lock_take(LOCK_POOLS);
     const struct pool *found = find(pool);
     int gpu = found ? found->gpu : gpu_of_stream;
-    pthread_mutex_unlock(&known.lock);
+    lock_release(LOCK_POOLS);
     int devices = 0;
     if (!found && DRIVER_HAS(cuDeviceGetDefaultMemPool) && DRIVER_HAS(cuDeviceGetCount))
         driver.cuDeviceGetCount(&devices);

@@ -4,7 +4,6 @@
  * anybody.  Whatever changed meanwhile is noticed there, and the thread starts over. */
 #include "gate/gate.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/devices.h"
@@ -14,6 +13,7 @@
 #include "gate/thread_slots.h"
 #include "memory/memory.h"
 #include "process/cancel.h"
+#include "process/lock_order.h"
 #include "process/log.h"
 #include "turns/turns.h"
 
@@ -22,14 +22,7 @@
 
 static struct measured *kinds[KINDS];
 static unsigned kind_count;
-static pthread_mutex_t kinds_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_flag told_foreign = ATOMIC_FLAG_INIT;
-
-void gate_lock(void) { pthread_mutex_lock(&kinds_lock); }
-
-void gate_unlock(void) { pthread_mutex_unlock(&kinds_lock); }
-
-void gate_after_fork(void) { pthread_mutex_init(&kinds_lock, NULL); }
 
 /* Beyond the table's limit a shape shares what is learned of its function. */
 static struct measured *look_up_kind(const struct key *key) {
@@ -55,9 +48,9 @@ static struct measured *measured_for(struct slot *slot, const struct key *key) {
     struct measured **recent = &slot->recent[key_hash(key) % RECENT];
     if (same_key(&(*recent)->key, key))
         return *recent;
-    pthread_mutex_lock(&kinds_lock);
+    lock_take(LOCK_MEASURED);
     struct measured *kind = look_up_kind(key);
-    pthread_mutex_unlock(&kinds_lock);
+    lock_release(LOCK_MEASURED);
     if (kind)
         *recent = kind;
     return kind;
@@ -81,12 +74,12 @@ static struct segment *known_segment(struct slot *slot, CUstream stream, CUconte
 static struct segment *new_segment(struct slot *slot, CUstream stream, CUcontext context, int gpu) {
     struct segment *segment = free_segment(slot);
     memory_touch(gpu);
-    flight_lock();
+    lock_take(LOCK_FLIGHT);
     if (segment->stream)
         flight_close(segment);
     *segment = (struct segment){
         .handle = stream, .context = context, .gpu = gpu, .stream = stream_of(stream, context)};
-    flight_unlock();
+    lock_release(LOCK_FLIGHT);
     return segment->stream ? segment : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "gate/gate.h"
 #include "memory/memory.h"
 #include "process/cancel.h"
+#include "process/lock_order.h"
 
 #define CONFIG_SHAPE(config)                                                                                            \
     {(config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, (config)->blockDimZ}
@@ -62,7 +63,7 @@
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     NOT_CANCELLED;                                                                                                      \
     struct ending ending = ENDING_OF arguments;                                                                         \
-    flight_lock();                                                                                                      \
+    lock_take(LOCK_FLIGHT);                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \
     flight_after_end(&ending);                                                                                          \
     return result
