@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/flight.h"
-#include "flight/streams.h"
 #include "gate/thread_slots.h"
 #include "process/cancel.h"
 #include "process/lock_order.h"

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "flight/streams.h"
+#include "driver/contexts.h"
 
 struct spare {
     CUevent event;

@@ -2,7 +2,7 @@
 #ifndef NVSHARE_EVENTS_H
 #define NVSHARE_EVENTS_H
 
-#include "gate/gate.h"
+#include "driver/driver.h"
 
 CUevent spare_event(CUcontext context); /* of the current context; NULL where the driver makes none */
 void event_give_back(CUevent event, CUcontext context);

@@ -13,6 +13,7 @@
 
 #include <unistd.h>
 
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/capture.h"
 #include "flight/events.h"

@@ -4,6 +4,7 @@
  * stream moves behind the new piece; a stream without one gets one more.  May call capture, events and streams. */
 #include <stdlib.h>
 
+#include "driver/contexts.h"
 #include "flight/capture.h"
 #include "flight/events.h"
 #include "flight/flight_state.h"

@@ -2,6 +2,7 @@
  *
  * The rule: what is in flight is marked before its stream can be marked no more; what belonged to a context that is gone is
  * never touched again.  May call markers, events, streams, capture and memory. */
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "driver/lookup.h"
 #include "flight/capture.h"

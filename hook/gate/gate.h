@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "driver/contexts.h"
 #include "driver/driver.h"
 #include "driver/lookup.h"
 #include "nvshare_contract.h"
@@ -105,8 +106,6 @@ INLINE bool same_key(const struct key *a, const struct key *b) {
     return !((a->words[0] ^ b->words[0]) | (a->words[1] ^ b->words[1]) | (a->words[2] ^ b->words[2]) |
              (a->words[3] ^ b->words[3]));
 }
-
-INLINE bool is_default_stream(CUstream stream) { return (uintptr_t)stream <= 2; }
 
 /* A default stream is that of the context current now: a shadow copy of it would go wrong. */
 INLINE bool segment_serves(const struct segment *segment, CUstream stream) {

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "driver/lookup.h"
-#include "flight/streams.h"
 #include "memory/allocations.h"
 #include "memory/ledger.h"
 #include "memory/pools.h"

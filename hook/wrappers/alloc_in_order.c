@@ -7,9 +7,9 @@
 
 #include <stdlib.h>
 
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/capture.h"
-#include "flight/streams.h"
 #include "process/lock_order.h"
 #include "turns/turns.h"
 #include "wrappers/wrap.h"

@@ -1,6 +1,6 @@
 /* The wrappers of what takes memory by something other than a pointer: physical handles, arrays, graph nodes. None of it
  * can page; what is counted is returned when the last that refers to it is gone. */
-#include "flight/streams.h"
+#include "driver/contexts.h"
 #include "memory/memory.h"
 #include "memory/pools.h"
 #include "turns/turns.h"

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/capture.h"
 #include "flight/flight.h"

@@ -1,9 +1,9 @@
 /* What a program is told of its memory: with a cap, the cap is the card. And the wrappers that fit nowhere else. */
 #include <string.h>
 
+#include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/flight.h"
-#include "flight/streams.h"
 #include "gate/thread_slots.h"
 #include "memory/memory.h"
 #include "memory/pools.h"
