@@ -1,6 +1,6 @@
 /* The connection to the daemon, and its thread.
  *
- * The rule: this file moves bytes and keeps time; what they mean is in turns.c.  The thread blocks every signal, holds
+ * The rule: this file moves bytes and keeps time; what they mean, the handler knows.  The thread blocks every signal, holds
  * the turns' lock while it handles a line, and never while it waits. */
 #define _GNU_SOURCE
 #include "daemon/listener.h"
@@ -24,12 +24,12 @@
 #include "process/clock.h"
 #include "process/environment.h"
 #include "process/lock_order.h"
-#include "turns/turns.h"
 
 #define MOST_DESCRIPTORS 4
 #define UNSENT_BYTES 65536
 
 static struct {
+    const struct daemon_handler *handler;
     int socket, wake;
     bool is_started;
     size_t unread, unsent;
@@ -38,7 +38,8 @@ static struct {
     char in[NVSHARE_LINE_LONGEST + 1], out[UNSENT_BYTES];
 } self = {.socket = -1, .wake = -1};
 
-void listener_wake(void) {
+/* Something for the thread to do. */
+static void wake(void) {
     uint64_t one = 1;
     if (self.wake >= 0 && write(self.wake, &one, sizeof one) < 0)
         return; /* full: it is awake anyway */
@@ -63,7 +64,7 @@ void listener_send(const char *line, size_t length) {
     self.unsent += length;
     flush_unsent();
     if (self.unsent)
-        listener_wake();
+        wake();
 }
 
 /* ------------------------------------------------------------------------------------------------ connecting */
@@ -101,16 +102,16 @@ static void hang_up(void) {
     self.socket = -1;
     self.unread = self.unsent = 0;
     drop_descriptors();
-    turns_connected(false, now_ns());
+    self.handler->connected(false, now_ns());
 }
 
 static void try_to_connect(void) {
     char hello[NVSHARE_LINE_LONGEST];
-    size_t length = turns_hello(hello, sizeof hello);
+    size_t length = self.handler->hello(hello, sizeof hello);
     self.socket = length ? connect_to_daemon() : -1;
     if (self.socket < 0)
         return;
-    turns_connected(true, now_ns());
+    self.handler->connected(true, now_ns());
     listener_send(hello, length);
 }
 
@@ -152,7 +153,7 @@ static bool hear_lines(void) {
     while ((newline = memchr(at, '\n', (size_t)(end - at)))) {
         struct line line;
         *newline = 0;
-        bool is_good = line_read(at, &line) && turns_hear(&line, self.descriptors, self.descriptor_count);
+        bool is_good = line_read(at, &line) && self.handler->hear(&line, self.descriptors, self.descriptor_count);
         drop_descriptors();
         if (!is_good)
             return false;
@@ -207,7 +208,7 @@ static void *listen_to_daemon(void *argument) {
             if (self.socket < 0)
                 retry = until_retry(now_ns()); /* it was lost just now: first at once */
         }
-        uint64_t pause = turns_tick(now_ns());
+        uint64_t pause = self.handler->tick(now_ns());
         struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},
                                 {.fd = self.socket, .events = (short)(POLLIN | (self.unsent ? POLLOUT : 0))}};
         lock_release(LOCK_TURNS);
@@ -216,10 +217,11 @@ static void *listen_to_daemon(void *argument) {
     return NULL;
 }
 
-bool listener_start(void) {
+bool listener_start(const struct daemon_handler *handler) {
     lock_take(LOCK_LISTENER_START);
     if (!self.is_started) {
         pthread_t thread;
+        self.handler = handler;
         sigset_t all, before;
         sigfillset(&all);
         self.wake = self.wake >= 0 ? self.wake : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -3,12 +3,8 @@
 #define NVSHARE_TURNS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/line.h"
-
-/* For the application's threads. */
 bool turns_ready(void);               /* waits for the first welcome; false: the driver is not usable, and will say so */
 bool turns_ready_soon(void);          /* for questions: waits 2 s at most, once a process; then false until there is a welcome */
 void turns_tell_use(int gpu);         /* what is allocated there has changed by a step */
@@ -19,12 +15,6 @@ bool turns_wait(int gpu, struct slot *slot);
 void turns_flush(int gpu);            /* an event behind everything launched there; the gate is shut for a moment */
 bool turns_reserve(int gpu, uint64_t bytes); /* may the container grow to that?  Waits for the answer */
 
-/* For the listener. */
-bool turns_hear(struct line *line, const int *descriptors, int count); /* false: hang up */
-size_t turns_hello(char *into, size_t size);                            /* 0: not now */
-void turns_connected(bool is_connected, uint64_t now);
-/* What has become due; returns nanoseconds until it should be called again. */
-uint64_t turns_tick(uint64_t now);
 void turns_after_fork(void);
 
 struct turns_totals {

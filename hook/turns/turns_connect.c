@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/listener.h"
 #include "driver/devices.h"
 #include "flight/flight.h"
 #include "process/environment.h"

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/line.h"
 #include "gate/gate.h"
 #include "memory/memory.h"
 #include "process/clock.h"
@@ -51,6 +52,12 @@ struct turns_state {
 };
 extern struct turns_state state;
 extern const _Atomic uint32_t closed_word; /* of a GPU before its first welcome */
+
+/* What the listener calls (struct daemon_handler), under the lock as everything here. */
+size_t turns_hello(char *into, size_t size);
+void turns_connected(bool is_connected, uint64_t now);
+bool turns_hear(struct line *line, const int *descriptors, int count);
+uint64_t turns_tick(uint64_t now);
 
 void wake_sleepers(int gpu);
 void set_word(int gpu, const _Atomic uint32_t *word);

@@ -19,6 +19,9 @@
 #define PATIENCE_OF_QUESTIONS_NS (2000 * MS)
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
+static const struct daemon_handler handler = {
+    .hello = turns_hello, .connected = turns_connected, .hear = turns_hear, .tick = turns_tick};
+
 static bool is_ready(void) { return state.is_welcomed || state.is_unscheduled; }
 
 static void prepare(void) {
@@ -32,7 +35,7 @@ static void prepare(void) {
     if (!state.is_welcomed)
         state.runs_on_loss = loss && !strcmp(loss, "run");
     lock_release(LOCK_TURNS);
-    while (!listener_start())
+    while (!listener_start(&handler))
         usleep(NVSHARE_WIRE_RETRY_MS * 1000);
 }
 
