@@ -1,21 +1,18 @@
 /* Stream capture.
  *
  * The rule: while any capture is open, our own calls run relaxed, no event goes into a capturing stream, and each launch
- * that is not captured gets its event at once, by the thread that launched (gate_leave), since its stream may join the
- * capture later.  A capture is open until the driver says that its stream captures no more, or the stream is no more.
- * May call flight, slots and streams. */
+ * that is not captured gets its event at once, by the thread that launched (launch_end), since its stream may join the
+ * capture later.  A capture is open until the driver says that its stream captures no more, or the stream is no more. */
 #include "flight/capture.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "driver/contexts.h"
-#include "driver/devices.h"
-#include "flight/flight.h"
-#include "gate/thread_slots.h"
+#include "driver/lookup.h"
+#include "gate/gate.h"
 #include "process/cancel.h"
 #include "process/lock_order.h"
-#include "turns/turns.h"
 
 /* Under the lock of flight. */
 struct capture {
@@ -49,8 +46,6 @@ void capture_begin(CUstream stream) {
     atomic_fetch_add(&open_captures, 1);
     atomic_fetch_add(&generation, 1); /* from now on every launch takes the slow path and asks capture_covers */
     lock_release(LOCK_FLIGHT);
-    for (int gpu = 0; gpu < devices_count(); gpu++)
-        turns_flush(gpu);
 }
 
 static void remove_at(struct capture **at) {

@@ -20,18 +20,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "driver/contexts.h"
 #include "driver/driver.h"
 #include "driver/lookup.h"
+#include "gate/measured.h"
 #include "nvshare_contract.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define NO_TURN (UINT64_C(1) << 32) /* equals no word */
 #define SEGMENTS 8
 #define RECENT 16
-#define UNKNOWN_NS UINT64_MAX
 
 /* A GPU of this container; its place in `gpus` never changes.  One line: read by every launch, written when turns change. */
 struct gpu {
@@ -39,22 +37,6 @@ struct gpu {
     _Atomic uint64_t allowed;             /* the turn in which this process may launch, or NO_TURN */
 } __attribute__((aligned(64)));
 extern struct gpu gpus[NVSHARE_SHARED_MEMORY_MOST_GPUS];
-
-/* What tells pieces of work of different lengths apart: function, grid and block; or kind and size. */
-struct key {
-    uint64_t words[4];
-};
-
-struct shape {
-    unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
-};
-
-/* How long a piece of work takes, learned. */
-struct measured {
-    struct key key;
-    _Atomic uint64_t expected_ns;
-    struct measured *next;
-};
 
 /* What one thread has put into one stream since the last event there, and how much more it may. */
 struct segment {
@@ -79,33 +61,7 @@ struct slot {
     unsigned evict;
 } __attribute__((aligned(128)));
 
-extern __thread struct slot *own_slot;
-extern atomic_int open_captures;    /* how many there are (capture.c); kept here since every launch looks */
 extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: what slots cached is void */
-
-struct slot *gate_enter_slowly(CUstream stream, const struct key *key);
-void gate_mark_at_once(struct slot *slot);
-
-INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {
-    return (struct key){{function, shape->grid_x | (uint64_t)shape->grid_y << 32,
-                         shape->grid_z | (uint64_t)shape->block_x << 32,
-                         shape->block_z | (uint64_t)shape->block_y << 32}};
-}
-
-/* Copies of about the same size share what is learned: one kind a power of two. */
-INLINE struct key plain_key(uint64_t what, uint64_t size) {
-    return (struct key){{what, size ? 64 - (unsigned)__builtin_clzll(size) : 0, UINT64_MAX, 0}};
-}
-
-INLINE unsigned key_hash(const struct key *key) {
-    uint64_t mixed = key->words[0] ^ key->words[1] * 3 ^ key->words[2] * 5 ^ key->words[3] * 7;
-    return (unsigned)((mixed * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
-}
-
-INLINE bool same_key(const struct key *a, const struct key *b) {
-    return !((a->words[0] ^ b->words[0]) | (a->words[1] ^ b->words[1]) | (a->words[2] ^ b->words[2]) |
-             (a->words[3] ^ b->words[3]));
-}
 
 /* A default stream is that of the context current now: a shadow copy of it would go wrong. */
 INLINE bool segment_serves(const struct segment *segment, CUstream stream) {
@@ -126,15 +82,6 @@ INLINE bool gate_is_open(int gpu) {
 INLINE void slot_set_in(struct slot *slot, int gpu) { atomic_exchange(&slot->in, (uint32_t)gpu + 1); }
 
 INLINE void slot_clear_in(struct slot *slot) { atomic_store_explicit(&slot->in, 0, memory_order_release); }
-
-/* While a capture is open, what was launched gets its event now: its stream may join the capture next, and then none may. */
-INLINE void gate_leave(struct slot *slot) {
-    if (UNLIKELY(slot == NULL))
-        return;
-    if (UNLIKELY(atomic_load_explicit(&open_captures, memory_order_relaxed)))
-        gate_mark_at_once(slot);
-    slot_clear_in(slot);
-}
 
 INLINE uint32_t segment_launched(const struct segment *segment) {
     return segment->launches_granted - atomic_load_explicit(&segment->launches_left, memory_order_relaxed);
@@ -163,29 +110,6 @@ INLINE bool gate_try(struct slot *slot, struct segment *segment, struct measured
     }
     slot_clear_in(slot);
     return false;
-}
-
-/* What is known of this kind of work without asking anybody, or NULL. */
-INLINE struct measured *recently_measured(struct slot *slot, const struct key *key) {
-    struct measured *measured = slot->last;
-    if (LIKELY(same_key(&measured->key, key)))
-        return measured;
-    measured = slot->recent[key_hash(key) % RECENT];
-    if (!same_key(&measured->key, key))
-        return NULL;
-    return slot->last = measured;
-}
-
-/* To be called before the driver's function, gate_leave after it, with what this returned. */
-INLINE struct slot *gate_enter(CUstream stream, const struct key *key) {
-    struct slot *slot = own_slot;
-    if (LIKELY(slot != NULL) && LIKELY(!atomic_load_explicit(&slot->in, memory_order_relaxed))) {
-        struct segment *segment = slot->current;
-        struct measured *measured = recently_measured(slot, key);
-        if (LIKELY(measured != NULL) && LIKELY(segment_serves(segment, stream)) && LIKELY(gate_try(slot, segment, measured)))
-            return slot;
-    }
-    return gate_enter_slowly(stream, key);
 }
 
 #endif

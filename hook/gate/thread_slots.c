@@ -4,29 +4,14 @@
 #define _GNU_SOURCE
 #include "gate/thread_slots.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "flight/flight.h"
-
 __thread struct slot *own_slot;
-_Atomic uint64_t generation = 1;
 struct slot *_Atomic all_slots;
-static pthread_key_t ending;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct measured nothing_measured = {.expected_ns = UNKNOWN_NS};
-
-static void leave_slot(void *argument) {
-    struct slot *slot = argument;
-    own_slot = NULL;
-    flight_end_thread(slot);
-    atomic_store(&slot->in, 0);
-    atomic_store(&slot->taken, false);
-}
-
-static void make_key(void) { pthread_key_create(&ending, leave_slot); }
 
 static struct slot *take_free(void) {
     FOR_EACH_SLOT(slot) {
@@ -53,17 +38,14 @@ static struct slot *make_slot(void) {
     return slot;
 }
 
-struct slot *slot_of_this_thread(void) {
-    if (own_slot)
-        return own_slot;
-    pthread_once(&once, make_key);
+struct slot *slot_take(void) {
     struct slot *slot = take_free();
-    if (!slot)
-        slot = make_slot();
-    if (slot)
-        pthread_setspecific(ending, slot);
-    own_slot = slot;
-    return slot;
+    return own_slot = slot ? slot : make_slot();
+}
+
+void slot_give_back(struct slot *slot) {
+    atomic_store(&slot->in, 0);
+    atomic_store(&slot->taken, false);
 }
 
 bool slots_clear(int gpu) {

@@ -20,7 +20,6 @@
 #include "turns/drain_barrier.h"
 #include "turns/turns_state.h"
 
-struct gpu gpus[MOST_GPUS];
 struct turns_state state = {
     .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
 const _Atomic uint32_t closed_word = 0;

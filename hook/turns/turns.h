@@ -12,7 +12,7 @@ struct slot;
 /* Waits until the gate is open.  False: it is shut, but this one launch is let through for a partner's sake; the slot is
  * taken already. */
 bool turns_wait(int gpu, struct slot *slot);
-void turns_flush(int gpu);            /* an event behind everything launched there; the gate is shut for a moment */
+void turns_flush(void);               /* an event behind everything launched, on each GPU; its gate is shut for a moment */
 bool turns_reserve(int gpu, uint64_t bytes); /* may the container grow to that?  Waits for the answer */
 
 void turns_after_fork(void);

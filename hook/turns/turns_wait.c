@@ -109,11 +109,13 @@ bool turns_wait(int gpu, struct slot *slot) {
     return !has_passed;
 }
 
-void turns_flush(int gpu) {
+void turns_flush(void) {
     NOT_CANCELLED;
-    lock_take(LOCK_TURNS);
-    flush_all(gpu, 100);
-    lock_release(LOCK_TURNS);
+    for (int gpu = 0; gpu < devices_count(); gpu++) {
+        lock_take(LOCK_TURNS);
+        flush_all(gpu, 100);
+        lock_release(LOCK_TURNS);
+    }
 }
 
 bool turns_reserve(int gpu, uint64_t bytes) {

@@ -235,9 +235,9 @@ static void settle_in_order(const struct target *target, CUresult result, CUdevi
     if (claim_in_order(stream, pool, bytesize, &target) != CUDA_SUCCESS)                                                \
         return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
     const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
-    struct slot *slot = gate_enter(stream, &key);                                                                       \
+    struct slot *slot = launch_begin(stream, &key);                                                                       \
     CUresult answer = INSIDE(driver.function arguments);                                                                \
-    gate_leave(slot);                                                                                                   \
+    launch_end(slot);                                                                                                   \
     settle_in_order(&target, answer, answer == CUDA_SUCCESS ? *dptr : 0, bytesize);                                     \
     return answer
 

@@ -2,8 +2,9 @@
  *
  * The order is: captured work passes; find the GPU; wait for the turn; wait for room in flight; then through the gate like
  * anybody.  Whatever changed meanwhile is noticed there, and the thread starts over. */
-#include "gate/gate.h"
+#include "wrappers/launch.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/contexts.h"
@@ -18,30 +19,28 @@
 #include "process/log.h"
 #include "turns/turns.h"
 
-#define KINDS 4096
-#define MOST_KINDS 65536
-
-static struct measured *kinds[KINDS];
-static unsigned kind_count;
 static atomic_flag told_foreign = ATOMIC_FLAG_INIT;
 
-/* Beyond the table's limit a shape shares what is learned of its function. */
-static struct measured *look_up_kind(const struct key *key) {
-    struct key plain = {{key->words[0]}};
-    if (kind_count >= MOST_KINDS)
-        key = &plain;
-    struct measured **bucket = &kinds[key_hash(key) % KINDS], *kind = *bucket;
-    while (kind && !same_key(&kind->key, key))
-        kind = kind->next;
-    if (kind)
-        return kind;
-    kind = calloc(1, sizeof *kind);
-    if (!kind)
-        return NULL;
-    *kind = (struct measured){.key = *key, .expected_ns = UNKNOWN_NS, .next = *bucket};
-    *bucket = kind;
-    kind_count++;
-    return kind;
+static pthread_key_t ending;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void end_thread(void *argument) {
+    struct slot *slot = argument;
+    own_slot = NULL;
+    flight_end_thread(slot);
+    slot_give_back(slot);
+}
+
+static void make_key(void) { pthread_key_create(&ending, end_thread); }
+
+struct slot *launch_slot(void) {
+    if (own_slot)
+        return own_slot;
+    pthread_once(&once, make_key);
+    struct slot *slot = slot_take();
+    if (slot)
+        pthread_setspecific(ending, slot);
+    return slot;
 }
 
 /* What was learned of this kind of work, from the thread's own recent ones or the table. */
@@ -49,9 +48,7 @@ static struct measured *measured_for(struct slot *slot, const struct key *key) {
     struct measured **recent = &slot->recent[key_hash(key) % RECENT];
     if (same_key(&(*recent)->key, key))
         return *recent;
-    lock_take(LOCK_MEASURED);
-    struct measured *kind = look_up_kind(key);
-    lock_release(LOCK_MEASURED);
+    struct measured *kind = measured_of(key);
     if (kind)
         *recent = kind;
     return kind;
@@ -109,15 +106,15 @@ static struct slot *pass_alone(struct slot *slot, struct segment *segment, struc
     return slot;
 }
 
-void gate_mark_at_once(struct slot *slot) {
+void launch_mark_at_once(struct slot *slot) {
     NOT_CANCELLED;
     if (slot->current->stream)
         flight_mark_at_once(slot->current);
 }
 
-struct slot *gate_enter_slowly(CUstream stream, const struct key *key) {
+struct slot *launch_begin_slowly(CUstream stream, const struct key *key) {
     NOT_CANCELLED;
-    struct slot *slot = slot_of_this_thread();
+    struct slot *slot = launch_slot();
     if (!slot || atomic_load_explicit(&slot->in, memory_order_relaxed))
         return NULL; /* within another call of ours: that one holds the gate */
     for (;;) {

@@ -105,9 +105,9 @@ EXPORT CUresult cuStreamDestroy(CUstream hStream) { END_STREAM(cuStreamDestroy, 
     bool uploads = instantiateParams && instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;                  \
     CUstream stream = uploads ? instantiateParams->hUploadStream : NULL;                                                \
     const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
-    struct slot *slot = uploads ? gate_enter(stream ? stream : own_default, &key) : NULL;                               \
+    struct slot *slot = uploads ? launch_begin(stream ? stream : own_default, &key) : NULL;                               \
     CUresult result = driver.function(phGraphExec, hGraph, instantiateParams);                                          \
-    gate_leave(slot);                                                                                                   \
+    launch_end(slot);                                                                                                   \
     return result
 
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
@@ -128,12 +128,12 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchP
     CUcontext context;
     for (unsigned int i = 0; launchParamsList && i < numDevices && turns_ready(); i++) {
         int gpu = locate(launchParamsList[i].hStream, &context);
-        if (gpu >= 0 && slot_of_this_thread() && !turns_wait(gpu, own_slot))
-            gate_leave(own_slot);
+        if (gpu >= 0 && launch_slot() && !turns_wait(gpu, own_slot))
+            launch_end(own_slot);
     }
     const struct key key = plain_key((uintptr_t)(launchParamsList ? launchParamsList->function : NULL), numDevices);
-    struct slot *slot = gate_enter(launchParamsList && numDevices ? launchParamsList->hStream : NULL, &key);
+    struct slot *slot = launch_begin(launchParamsList && numDevices ? launchParamsList->hStream : NULL, &key);
     CUresult result = driver.cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
-    gate_leave(slot);
+    launch_end(slot);
     return result;
 }

@@ -2,12 +2,15 @@
 #ifndef NVSHARE_WRAP_H
 #define NVSHARE_WRAP_H
 
+#include <string.h>
+
 #include "flight/capture.h"
 #include "flight/flight.h"
-#include "gate/gate.h"
 #include "memory/memory.h"
 #include "process/cancel.h"
 #include "process/lock_order.h"
+#include "turns/turns.h"
+#include "wrappers/launch.h"
 
 #define CONFIG_SHAPE(config)                                                                                            \
     {(config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, (config)->blockDimZ}
@@ -21,15 +24,16 @@
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     const struct key key = work;                                                                                        \
-    struct slot *slot = gate_enter(stream, &key);                                                                       \
+    struct slot *slot = launch_begin(stream, &key);                                                                       \
     CUresult result = driver.function arguments;                                                                        \
-    gate_leave(slot);                                                                                                   \
+    launch_end(slot);                                                                                                   \
     return result
 
 #define BEGIN_CAPTURE(function, stream, arguments)                                                                      \
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     capture_begin(stream);                                                                                              \
+    turns_flush();                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \
     if (result != CUDA_SUCCESS)                                                                                         \
         capture_end(stream);                                                                                            \
