@@ -12,6 +12,7 @@
 #include "gate/gate.h"
 #include "gate/thread_slots.h"
 #include "memory/memory.h"
+#include "memory/pools.h"
 #include "process/lock_order.h"
 #include "process/log.h"
 #include "turns/turns.h"
@@ -42,6 +43,7 @@ static void after_in_child(void) {
     flight_forget_all();
     slots_after_fork();
     memory_after_fork();
+    pools_after_fork();
     devices_forget();
 }
 

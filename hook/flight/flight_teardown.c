@@ -1,7 +1,7 @@
 /* What ends: streams, threads, contexts, and in a forked child everything.
  *
  * The rule: what is in flight is marked before its stream can be marked no more; what belonged to a context that is gone is
- * never touched again.  May call markers, events, streams, capture and memory. */
+ * never touched again.  */
 #include "driver/contexts.h"
 #include "driver/devices.h"
 #include "driver/lookup.h"
@@ -10,7 +10,6 @@
 #include "flight/flight_state.h"
 #include "flight/streams.h"
 #include "gate/thread_slots.h"
-#include "memory/memory.h"
 #include "process/cancel.h"
 #include "process/lock_order.h"
 
@@ -78,8 +77,6 @@ void flight_after_end(const struct ending *ending) {
     capture_forget_ended();
     atomic_fetch_add(&generation, 1);
     lock_release(LOCK_FLIGHT);
-    memory_end_contexts();
-    context_set_gone(NULL);
 }
 
 void flight_forget_all(void) {

@@ -44,14 +44,14 @@ static void grow(void) {
     free(before);
 }
 
-void books_add(const struct allocation *allocation) {
+void allocations_add(const struct allocation *allocation) {
     if (used * 3 >= size * 2)
         grow();
     if (used + 1 < size) /* else there is no memory at all: it stays counted, and is never returned */
         place(allocation);
 }
 
-struct allocation *books_find(enum memory_space space, uint64_t name) {
+struct allocation *allocations_find(enum memory_space space, uint64_t name) {
     if (!size)
         return NULL;
     for (size_t at = home_of(space, name); table[at].is_used; at = (at + 1) & (size - 1))
@@ -60,7 +60,7 @@ struct allocation *books_find(enum memory_space space, uint64_t name) {
     return NULL;
 }
 
-void books_remove(struct allocation *found) {
+void allocations_remove(struct allocation *found) {
     size_t hole = (size_t)(found - table);
     for (size_t at = (hole + 1) & (size - 1); table[at].is_used; at = (at + 1) & (size - 1)) {
         size_t home = home_of(table[at].space, table[at].name);
@@ -74,19 +74,19 @@ void books_remove(struct allocation *found) {
 }
 
 /* What closes up the hole was behind it, or had been looked at: nothing that was not comes to lie before it. */
-bool books_remove_next(bool (*is_it)(const struct allocation *, void *), void *which, size_t *from, struct allocation *gone) {
+bool allocations_remove_next(bool (*is_it)(const struct allocation *, void *), void *which, size_t *from, struct allocation *gone) {
     for (; *from < size; ++*from) {
         struct allocation *one = &table[*from];
         if (!one->is_used || !is_it(one, which))
             continue;
         *gone = *one;
-        books_remove(one);
+        allocations_remove(one);
         return true;
     }
     return false;
 }
 
-void books_clear(void) {
+void allocations_clear(void) {
     for (size_t at = 0; at < size; at++)
         table[at].is_used = false;
     used = 0;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "driver/devices.h"
-#include "memory/memory.h"
 #include "process/lock_order.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
@@ -74,7 +73,7 @@ unsigned ledger_processes(void) {
 /* ------------------------------------------------------------------------------------------------ a word a GPU of its turn */
 
 /* Also beside the owner, where a hook looks that is older than the words a GPU. */
-void memory_show_drain(int gpu, uint64_t word) {
+void ledger_show_drain(int gpu, uint64_t word) {
     lock_take(LOCK_MEMORY);
     if (self.base)
         atomic_store(line_of(self.slot) + 1, word);
@@ -88,7 +87,7 @@ static uint64_t drain_of(unsigned slot, int column) {
     return word ? word : atomic_load(line_of(slot) + 1);
 }
 
-unsigned memory_drains(int gpu, uint64_t *words, unsigned most) {
+unsigned ledger_drains(int gpu, uint64_t *words, unsigned most) {
     unsigned count = 0;
     lock_take(LOCK_MEMORY);
     for (unsigned slot = 0; self.base && slot < slots_in_use() && count < most; slot++)

@@ -18,4 +18,8 @@ void ledger_publish(int gpu, enum field field, uint64_t value);
 uint64_t ledger_sum(int gpu, enum field first, enum field second);
 unsigned ledger_processes(void);
 
+/* A word a GPU of the own slot that the container's other processes read: how far a drain is.  These two take the lock. */
+void ledger_show_drain(int gpu, uint64_t word);
+unsigned ledger_drains(int gpu, uint64_t *words, unsigned most); /* the others' words; returns how many there are */
+
 #endif

@@ -15,18 +15,14 @@
 #include "driver/lookup.h"
 #include "memory/allocations.h"
 #include "memory/ledger.h"
-#include "memory/pools.h"
 #include "nvshare_contract.h"
 #include "process/lock_order.h"
-#include "turns/turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define MIB (UINT64_C(1) << 20)
 #define CONTEXT_BYTES (300 * MIB)
 #define HEADROOM (256 * MIB) /* how far a process grows before it asks the daemon again */
 #define USING_STEP (64 * MIB)
-
-__thread int inside_driver;
 
 struct own {
     uint64_t fields[FIELDS]; /* as in the ledger */
@@ -153,63 +149,48 @@ void memory_expect_less(int gpu) {
     lock_release(LOCK_MEMORY);
 }
 
-/* Asks for room to grow; when a whole step is refused, for just what is needed. */
-static bool reserve(int gpu, uint64_t wish, uint64_t need) {
-    bool has_all = turns_reserve(gpu, wish < self.cap ? wish : self.cap);
-    if (!has_all && !turns_reserve(gpu, need))
-        return false;
-    lock_take(LOCK_MEMORY);
-    self.own[gpu].headroom = has_all ? HEADROOM : 0;
-    lock_release(LOCK_MEMORY);
-    return true;
-}
-
 /* Counted for good; true when the daemon must be told. */
 static bool admit(int gpu) {
     raise_peak(gpu);
     return must_tell(gpu);
 }
 
-/* A claim within the cap, counted already, for which the daemon is asked first. */
-static CUresult claim_growth(int gpu, enum memory_kind kind, uint64_t bytes, const uint64_t wish_and_need[2]) {
-    bool is_granted = reserve(gpu, wish_and_need[0], wish_and_need[1]);
-    lock_take(LOCK_MEMORY);
-    if (!is_granted)
-        take_back(gpu, kind, bytes);
-    bool is_told = is_granted && admit(gpu);
-    lock_release(LOCK_MEMORY);
-    if (is_told)
-        turns_tell_use(gpu);
-    return is_granted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
-    if (bytes > MEMORY_MOST_BYTES) /* before it is added: the sum would wrap */
-        return CUDA_ERROR_OUT_OF_MEMORY;
+struct claim memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
+    struct claim claim = {.is_refused = bytes > MEMORY_MOST_BYTES}; /* before it is added: the sum would wrap */
+    if (claim.is_refused)
+        return claim;
     lock_take(LOCK_MEMORY);
     add(gpu, kind, bytes);
-    bool is_refused = is_over(gpu, kind);
-    uint64_t need = 0, wish = is_refused ? 0 : growth_to_ask(gpu, bytes);
-    if (wish)
-        need = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
-    if (is_refused)
+    claim.is_refused = is_over(gpu, kind);
+    uint64_t wish = claim.is_refused ? 0 : growth_to_ask(gpu, bytes);
+    if (wish) {
+        claim.wish = wish < self.cap ? wish : self.cap;
+        claim.need = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
+    }
+    if (claim.is_refused)
         take_back(gpu, kind, bytes);
-    bool is_told = !is_refused && !wish && admit(gpu);
+    claim.must_tell = !claim.is_refused && !wish && admit(gpu);
     lock_release(LOCK_MEMORY);
-    if (is_told)
-        turns_tell_use(gpu);
-    if (is_refused)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    return wish ? claim_growth(gpu, kind, bytes, (const uint64_t[]){wish, need}) : CUDA_SUCCESS;
+    return claim;
 }
 
-void memory_return(int gpu, enum memory_kind kind, uint64_t bytes) {
+bool memory_settle_claim(int gpu, enum memory_kind kind, uint64_t bytes, enum growth growth) {
+    lock_take(LOCK_MEMORY);
+    if (growth == GROWTH_REFUSED)
+        take_back(gpu, kind, bytes);
+    else
+        self.own[gpu].headroom = growth == GROWTH_OF_WISH ? HEADROOM : 0;
+    bool is_told = growth != GROWTH_REFUSED && admit(gpu);
+    lock_release(LOCK_MEMORY);
+    return is_told;
+}
+
+bool memory_return(int gpu, enum memory_kind kind, uint64_t bytes) {
     lock_take(LOCK_MEMORY);
     subtract(gpu, kind, bytes);
     bool is_told = must_tell(gpu);
     lock_release(LOCK_MEMORY);
-    if (is_told)
-        turns_tell_use(gpu);
+    return is_told;
 }
 
 void memory_touch(int gpu) {
@@ -222,16 +203,16 @@ void memory_touch(int gpu) {
 
 void memory_remember(const struct allocation *allocation) {
     lock_take(LOCK_MEMORY);
-    books_add(allocation);
+    allocations_add(allocation);
     lock_release(LOCK_MEMORY);
 }
 
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken) {
     lock_take(LOCK_MEMORY);
-    struct allocation *found = books_find(space, name);
+    struct allocation *found = allocations_find(space, name);
     if (found) {
         *taken = *found;
-        books_remove(found);
+        allocations_remove(found);
     }
     lock_release(LOCK_MEMORY);
     return found != NULL;
@@ -239,37 +220,34 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
 
 /* The driver may have given the same address to another thread before we come to hear of its return: then it is in the
  * books twice, and the older entry is found. */
-int memory_forget(enum memory_space space, uint64_t name) {
-    bool is_told = false, is_pooled = false;
+struct forgotten memory_forget(enum memory_space space, uint64_t name) {
+    struct forgotten forgotten = {.gpu = -1};
     lock_take(LOCK_MEMORY);
-    struct allocation *found = books_find(space, name);
-    int gpu = found ? found->gpu : 0;
+    struct allocation *found = allocations_find(space, name);
     if (found && found->owner != OF_GRAPH) { /* a graph takes its memory again when it is launched again */
-        is_pooled = found->is_pooled;
-        if (is_pooled)
-            keep(gpu, found->bytes);
+        forgotten.gpu = found->gpu;
+        forgotten.is_pooled = found->is_pooled;
+        if (found->is_pooled)
+            keep(found->gpu, found->bytes);
         else
-            subtract(gpu, found->kind, found->bytes);
-        books_remove(found);
-        is_told = must_tell(gpu);
+            subtract(found->gpu, found->kind, found->bytes);
+        allocations_remove(found);
+        forgotten.must_tell = must_tell(forgotten.gpu);
     }
     lock_release(LOCK_MEMORY);
-    if (is_told)
-        turns_tell_use(gpu);
-    return is_pooled ? gpu : -1;
+    return forgotten;
 }
 
-void memory_refer(uint64_t handle, int change) {
-    struct allocation gone = {0};
+bool memory_refer(uint64_t handle, int change, struct allocation *gone) {
     lock_take(LOCK_MEMORY);
-    struct allocation *found = books_find(POOL_HANDLE, handle);
-    if (found && (found->references += change) <= 0) {
-        gone = *found;
-        books_remove(found);
+    struct allocation *found = allocations_find(POOL_HANDLE, handle);
+    bool is_gone = found && (found->references += change) <= 0;
+    if (is_gone) {
+        *gone = *found;
+        allocations_remove(found);
     }
     lock_release(LOCK_MEMORY);
-    if (gone.is_used)
-        memory_return(gone.gpu, gone.kind, gone.bytes);
+    return is_gone;
 }
 
 static bool is_of_graph(const struct allocation *allocation, void *graph) {
@@ -286,7 +264,7 @@ static uint64_t remove_all(bool (*is_gone)(const struct allocation *, void *), v
     uint64_t told = 0;
     size_t from = 0;
     lock_take(LOCK_MEMORY);
-    while (books_remove_next(is_gone, which, &from, &gone)) {
+    while (allocations_remove_next(is_gone, which, &from, &gone)) {
         self.own[(int)gone.gpu].pooled -= gone.is_pooled ? gone.bytes : 0;
         subtract(gone.gpu, gone.kind, gone.bytes);
     }
@@ -296,21 +274,11 @@ static uint64_t remove_all(bool (*is_gone)(const struct allocation *, void *), v
     return told;
 }
 
-static void tell(uint64_t gpus) {
-    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
-        if (gpus >> gpu & 1)
-            turns_tell_use(gpu);
-}
+uint64_t memory_end_graph(CUgraph graph) { return remove_all(is_of_graph, graph); }
 
-void memory_end_graph(CUgraph graph) { tell(remove_all(is_of_graph, graph)); }
-
-void memory_end_contexts(void) {
+uint64_t memory_end_contexts(void) {
     struct asked_contexts asked = {.count = 0};
-    uint64_t told = remove_all(is_of_dead_context, &asked);
-    pools_forget_ended();
-    for (int gpu = 0; gpu < devices_count(); gpu++)
-        told |= (uint64_t)pools_look(gpu) << gpu;
-    tell(told);
+    return remove_all(is_of_dead_context, &asked);
 }
 
 /* ------------------------------------------------------------------------------------------------ what pools keep */
@@ -389,6 +357,5 @@ void memory_after_fork(void) {
     ledger_forget();
     self.peak = 0;
     memset(self.own, 0, sizeof self.own);
-    books_clear();
-    pools_after_fork();
+    allocations_clear();
 }

@@ -1,4 +1,7 @@
-/* What the container has allocated: the ledger, the cap, and this process's own allocations. */
+/* What the container has allocated: the ledger, the cap, and this process's own allocations.
+ *
+ * Nobody is told or asked here: `must_tell`, and true of memory_return, memory_settle_claim and memory_settle_pools, say
+ * that the daemon should hear of the GPU's use (turns_tell_use). */
 #ifndef NVSHARE_MEMORY_H
 #define NVSHARE_MEMORY_H
 
@@ -7,37 +10,9 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "memory/allocations.h"
 
 #define MEMORY_MOST_BYTES (UINT64_C(1) << 52) /* more than any GPU addresses; a thousand of them do not overflow a sum */
-
-enum memory_kind { PAGEABLE, UNPAGEABLE };
-/* What names an allocation: numbers of different spaces may be equal. */
-enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
-
-enum memory_owner { OF_CONTEXT, OF_GRAPH, OF_HANDLE };
-
-/* 32 bytes: two a cache line, none across two. */
-struct allocation {
-    uint64_t name, bytes;
-    union {
-        CUcontext context;
-        CUgraph graph;
-        uint64_t handle; /* of a mapping */
-    };
-    int references;
-    signed char gpu;
-    unsigned char kind : 1, space : 3, owner : 2, is_used : 1, is_pooled : 1;
-};
-
-/* A driver may call its own exported functions, and so come back to us: what is inside one call is counted once. */
-extern __thread int inside_driver;
-#define INSIDE(call)                                                                                                    \
-    ({                                                                                                                  \
-        inside_driver++;                                                                                                \
-        CUresult inside = (call);                                                                                       \
-        inside_driver--;                                                                                                \
-        inside;                                                                                                         \
-    })
 
 /* What does not fit into 64 bits is more than any GPU has: it is refused as such. */
 static inline uint64_t memory_product(uint64_t a, uint64_t b) {
@@ -55,28 +30,38 @@ void memory_after_fork(void);
 /* A context on the GPU costs what no call tells. */
 void memory_touch(int gpu);
 
-/* Counts bytes about to be allocated; CUDA_ERROR_OUT_OF_MEMORY and nothing counted when they would be too many. */
-CUresult memory_claim(int gpu, enum memory_kind kind, uint64_t bytes);
-void memory_return(int gpu, enum memory_kind kind, uint64_t bytes);
+/* What a claim comes to.  Where `wish` is not 0, the bytes are counted already, and the daemon must be asked whether the
+ * container may grow to `wish`, or at least to `need`; memory_settle_claim is told its answer. */
+struct claim {
+    bool is_refused, must_tell;
+    uint64_t wish, need;
+};
+/* Counts bytes about to be allocated; nothing is counted when they would be too many. */
+struct claim memory_claim(int gpu, enum memory_kind kind, uint64_t bytes);
+enum growth { GROWTH_REFUSED, GROWTH_OF_NEED, GROWTH_OF_WISH };
+bool memory_settle_claim(int gpu, enum memory_kind kind, uint64_t bytes, enum growth growth);
+bool memory_return(int gpu, enum memory_kind kind, uint64_t bytes);
 void memory_expect_less(int gpu); /* the daemon was told of less: the next growth is asked for */
-void memory_remember(const struct allocation *allocation);
-/* Takes an allocation out of the books, leaving its bytes counted; false when it is not there. */
-bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
-/* The same, and its bytes are counted no longer; of a pooled one they are, as kept by its pool: returns its GPU, else -1. */
-int memory_forget(enum memory_space space, uint64_t name);
-/* Changes the references of a handle; when none is left its bytes are returned. */
-void memory_refer(uint64_t handle, int change);
-void memory_end_graph(CUgraph graph);
-void memory_end_contexts(void); /* forgets what belonged to contexts that are gone */
 
-/* A word a GPU of the own slot that the container's other processes read: how far a drain is (together.c). */
-void memory_show_drain(int gpu, uint64_t word);
-unsigned memory_drains(int gpu, uint64_t *words, unsigned most); /* the others' words; returns how many there are */
+void memory_remember(const struct allocation *allocation);
+/* Takes an allocation off the list, leaving its bytes counted; false when it is not there. */
+bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
+/* The same, and its bytes are counted no longer; those of a pooled one are, as kept by its pool. */
+struct forgotten {
+    int gpu; /* -1: it is not there, or not ours to count */
+    bool is_pooled, must_tell;
+};
+struct forgotten memory_forget(enum memory_space space, uint64_t name);
+/* Changes the references of a handle; true when none is left, and `gone` is still to be returned. */
+bool memory_refer(uint64_t handle, int change, struct allocation *gone);
+/* Forget what belonged to a graph, or to contexts that are gone; a bit for each GPU whose use must be told. */
+uint64_t memory_end_graph(CUgraph graph);
+uint64_t memory_end_contexts(void);
 
 /* `bytes` are about to come from a pool: how many of them are counted already, as kept. */
 uint64_t memory_reuse(int gpu, uint64_t bytes);
 void memory_keep_again(int gpu, uint64_t bytes, uint64_t reused); /* they did not come after all */
-/* What all pools of the GPU hold, kept and in use; true when the daemon should be told. */
+/* What all pools of the GPU hold, kept and in use. */
 bool memory_settle_pools(int gpu, uint64_t reserved);
 uint64_t memory_kept(int gpu);
 

@@ -2,14 +2,16 @@
 #ifndef NVSHARE_POOLS_H
 #define NVSHARE_POOLS_H
 
-#include "memory/memory.h"
+#include <stdbool.h>
 
-/* As memory_claim; before it refuses, pools let go of what they keep. */
-CUresult pools_claim(int gpu, enum memory_kind kind, uint64_t bytes);
-/* What the GPU's pools keep is counted anew: after each call that may have changed it. */
-void pools_settle(int gpu);
-/* The same without telling the daemon; true when it should be told. */
+#include "driver/driver.h"
+
+void pools_note(CUmemoryPool handle, int gpu); /* the first word counts; negative: the host's, or another container's GPU */
+void pools_drop(CUmemoryPool handle);
+bool pools_find(CUmemoryPool handle, int *gpu); /* false: nobody has noted it, and `gpu` stays as it was */
+/* What the GPU's pools keep is counted anew; true when the daemon should be told. */
 bool pools_look(int gpu);
+void pools_trim(int gpu);      /* they let go of what they keep, as the driver makes them when the card is full */
 void pools_forget_ended(void); /* contexts have ended: their handles may be void */
 void pools_after_fork(void);
 

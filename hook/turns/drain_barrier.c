@@ -6,16 +6,16 @@
  * What a process shows is for that turn alone, a word a GPU: a word of another turn counts as not yet aware. */
 #include "turns/drain_barrier.h"
 
-#include "memory/memory.h"
+#include "memory/ledger.h"
 #include "nvshare_contract.h"
 
 void together_show(int gpu, uint32_t counter, enum drain drain) {
-    memory_show_drain(gpu, (uint64_t)counter << 8 | drain);
+    ledger_show_drain(gpu, (uint64_t)counter << 8 | drain);
 }
 
 struct others together_look(int gpu, uint32_t counter) {
     uint64_t words[NVSHARE_SHARED_MEMORY_LEDGER_SLOTS];
-    unsigned count = memory_drains(gpu, words, NVSHARE_SHARED_MEMORY_LEDGER_SLOTS);
+    unsigned count = ledger_drains(gpu, words, NVSHARE_SHARED_MEMORY_LEDGER_SLOTS);
     struct others others = {0};
     for (unsigned i = 0; i < count; i++) {
         enum drain drain = words[i] >> 8 == counter ? words[i] & 0xff : NOT_DRAINING;

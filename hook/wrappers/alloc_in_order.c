@@ -1,106 +1,14 @@
-/* Memory in stream order, and the pools it comes from.
+/* The wrappers of memory in stream order, and of the pools it comes from.
  *
- * The rule: what a pool keeps of what was freed stays counted until the driver says that the pool has let go of it; an
- * allocation that the pool can serve from it is not counted twice.  Counted is where the memory is: on the stream's GPU,
- * or on the given pool's.  The turn is waited for after the claim, never with the gate held. */
-#include "memory/pools.h"
-
-#include <stdlib.h>
-
+ * The rule: what a pool keeps is counted (memory/pools.h), so an allocation that the pool can serve from it is not counted
+ * twice.  Counted is where the memory is: on the stream's GPU, or on the given pool's.  The turn is waited for after the
+ * claim, never with the gate held. */
 #include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/capture.h"
-#include "process/lock_order.h"
+#include "memory/pools.h"
 #include "turns/turns.h"
 #include "wrappers/wrap.h"
-
-enum { RESERVED_MEM_CURRENT = 5 };
-enum { MOST_POOLS = 256 };
-
-struct pool {
-    CUmemoryPool handle;
-    int gpu; /* negative: the host's, or another container's GPU */
-};
-
-static struct {
-    struct pool pools[MOST_POOLS]; /* of more, what they keep is not seen */
-    _Atomic int count;
-} known;
-
-static struct pool *find(CUmemoryPool handle) {
-    for (int i = 0; i < known.count; i++)
-        if (known.pools[i].handle == handle)
-            return &known.pools[i];
-    return NULL;
-}
-
-static void note(CUmemoryPool handle, int gpu) {
-    lock_take(LOCK_POOLS);
-    if (!find(handle) && known.count < MOST_POOLS)
-        known.pools[known.count++] = (struct pool){handle, gpu};
-    lock_release(LOCK_POOLS);
-}
-
-static void drop(CUmemoryPool handle) {
-    lock_take(LOCK_POOLS);
-    struct pool *found = find(handle);
-    if (found)
-        *found = known.pools[--known.count];
-    lock_release(LOCK_POOLS);
-}
-
-/* Those of a GPU whose primary context has ended are gone with it. */
-void pools_forget_ended(void) {
-    int kept = 0;
-    lock_take(LOCK_POOLS);
-    for (int i = 0; i < known.count; i++)
-        if (known.pools[i].gpu < 0 || primary_is_active(devices_ordinal(known.pools[i].gpu)))
-            known.pools[kept++] = known.pools[i];
-    known.count = kept;
-    lock_release(LOCK_POOLS);
-}
-
-void pools_after_fork(void) {
-    known.count = 0;
-}
-
-/* ------------------------------------------------------------------------------------------------ what they keep */
-
-bool pools_look(int gpu) {
-    uint64_t all = 0, reserved;
-    if (!known.count)
-        return memory_settle_pools(gpu, 0);
-    lock_take(LOCK_POOLS); /* none is destroyed while it is asked, and the last answer is what counts */
-    for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolGetAttribute); i++)
-        if (known.pools[i].gpu == gpu &&
-            driver.cuMemPoolGetAttribute(known.pools[i].handle, RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS)
-            all += reserved;
-    bool is_told = memory_settle_pools(gpu, all);
-    lock_release(LOCK_POOLS);
-    return is_told;
-}
-
-void pools_settle(int gpu) {
-    if (pools_look(gpu))
-        turns_tell_use(gpu);
-}
-
-static void trim(int gpu) {
-    lock_take(LOCK_POOLS);
-    for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolTrimTo); i++)
-        if (known.pools[i].gpu == gpu)
-            driver.cuMemPoolTrimTo(known.pools[i].handle, 0);
-    lock_release(LOCK_POOLS);
-}
-
-CUresult pools_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
-    CUresult result = memory_claim(gpu, kind, bytes);
-    if (LIKELY(result == CUDA_SUCCESS) || !memory_kept(gpu))
-        return result;
-    trim(gpu); /* as the driver does when the card is full */
-    pools_settle(gpu);
-    return memory_claim(gpu, kind, bytes);
-}
 
 /* ------------------------------------------------------------------------------------------------ pools come and go */
 
@@ -109,23 +17,21 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPr
         return CUDA_ERROR_NOT_FOUND;
     CUresult result = driver.cuMemPoolCreate(pool, poolProps);
     if (result == CUDA_SUCCESS && !inside_driver && turns_ready())
-        note(*pool, poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? locate_device(poolProps->location.id) : -1);
+        pools_note(*pool, poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? locate_device(poolProps->location.id) : -1);
     return result;
 }
 
 EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     if (!DRIVER_HAS(cuMemPoolDestroy))
         return CUDA_ERROR_NOT_FOUND;
-    lock_take(LOCK_POOLS);
-    const struct pool *found = find(pool);
-    int gpu = found ? found->gpu : -1;
-    lock_release(LOCK_POOLS);
-    drop(pool); /* what is still allocated from it stays counted, until it is freed */
+    int gpu = -1;
+    bool is_known = pools_find(pool, &gpu);
+    pools_drop(pool); /* what is still allocated from it stays counted, until it is freed */
     CUresult result = driver.cuMemPoolDestroy(pool);
-    if (result != CUDA_SUCCESS && found)
-        note(pool, gpu);
+    if (result != CUDA_SUCCESS && is_known)
+        pools_note(pool, gpu);
     if (gpu >= 0)
-        pools_settle(gpu);
+        claims_settle_pools(gpu);
     return result;
 }
 
@@ -135,7 +41,7 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
     CUresult result = driver.cuMemPoolTrimTo(pool, minBytesToKeep);
     for (int gpu = 0; gpu < devices_count(); gpu++)
         if (memory_kept(gpu))
-            pools_settle(gpu);
+            claims_settle_pools(gpu);
     return result;
 }
 
@@ -162,20 +68,17 @@ static int gpu_of_stream(CUstream stream, CUcontext *context) {
 
 /* The pool's GPU; of a pool that nobody was seen to make, the GPU whose default pool it is, else the stream's. */
 static int gpu_of_pool(CUmemoryPool pool, int gpu_of_stream) {
-    lock_take(LOCK_POOLS);
-    const struct pool *found = find(pool);
-    int gpu = found ? found->gpu : gpu_of_stream;
-    lock_release(LOCK_POOLS);
-    int devices = 0;
-    if (!found && DRIVER_HAS(cuDeviceGetDefaultMemPool) && DRIVER_HAS(cuDeviceGetCount))
+    int gpu = gpu_of_stream, devices = 0;
+    bool is_known = pools_find(pool, &gpu);
+    if (!is_known && DRIVER_HAS(cuDeviceGetDefaultMemPool) && DRIVER_HAS(cuDeviceGetCount))
         driver.cuDeviceGetCount(&devices);
     for (int device = 0; device < devices; device++) {
         CUmemoryPool its_own = NULL;
         if (driver.cuDeviceGetDefaultMemPool(&its_own, device) == CUDA_SUCCESS && its_own == pool)
             gpu = locate_device(device);
     }
-    if (!found)
-        note(pool, gpu);
+    if (!is_known)
+        pools_note(pool, gpu);
     return gpu;
 }
 
@@ -202,7 +105,7 @@ static CUresult claim_in_order(CUstream stream, CUmemoryPool pool, uint64_t byte
         return CUDA_SUCCESS;
     if (!target->graph)
         target->reused = memory_reuse(target->gpu, bytes);
-    CUresult result = pools_claim(target->gpu, UNPAGEABLE, bytes - target->reused);
+    CUresult result = claims_make(target->gpu, UNPAGEABLE, bytes - target->reused);
     if (result != CUDA_SUCCESS && !target->graph)
         memory_keep_again(target->gpu, bytes, target->reused);
     return result;
@@ -220,12 +123,12 @@ static void settle_in_order(const struct target *target, CUresult result, CUdevi
     if (result == CUDA_SUCCESS) {
         memory_remember(&made);
     } else {
-        memory_return(target->gpu, UNPAGEABLE, bytes - target->reused);
+        claims_return(target->gpu, UNPAGEABLE, bytes - target->reused);
         if (!target->graph)
             memory_keep_again(target->gpu, bytes, target->reused);
     }
     if (!target->graph)
-        pools_settle(target->gpu);
+        claims_settle_pools(target->gpu);
 }
 
 #define ALLOCATE_IN_ORDER(function, stream, pool, arguments)                                                            \
@@ -263,9 +166,9 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize,
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     CUresult result = driver.function(dptr, hStream);                                                                   \
-    int gpu = result == CUDA_SUCCESS ? memory_forget(POINTER, dptr) : -1;                                               \
+    int gpu = result == CUDA_SUCCESS ? claims_forget(POINTER, dptr) : -1;                                               \
     if (gpu >= 0)                                                                                                       \
-        pools_settle(gpu);                                                                                              \
+        claims_settle_pools(gpu);                                                                                              \
     return result
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) { FREE_IN_ORDER(cuMemFreeAsync); }

@@ -2,8 +2,8 @@
  * can page; what is counted is returned when the last that refers to it is gone. */
 #include "driver/contexts.h"
 #include "memory/memory.h"
-#include "memory/pools.h"
 #include "turns/turns.h"
+#include "wrappers/claims.h"
 #include "wrappers/wrap.h"
 
 enum { ARRAY_DEFERRED_MAPPING = 0x80, ARRAY_SPARSE = 0x40 };
@@ -17,14 +17,14 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, c
         return CUDA_ERROR_NOT_FOUND;
     bool is_on_device = !inside_driver && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && turns_ready();
     int gpu = is_on_device ? locate_device(prop->location.id) : -1;
-    if (gpu >= 0 && pools_claim(gpu, UNPAGEABLE, size) != CUDA_SUCCESS)
+    if (gpu >= 0 && claims_make(gpu, UNPAGEABLE, size) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = driver.cuMemCreate(handle, size, prop, flags);
     if (gpu >= 0 && result == CUDA_SUCCESS)
         memory_remember(&(struct allocation){.name = *handle, .bytes = size, .gpu = (signed char)gpu, .kind = UNPAGEABLE,
                                              .space = POOL_HANDLE, .references = 1});
     else if (gpu >= 0)
-        memory_return(gpu, UNPAGEABLE, size);
+        claims_return(gpu, UNPAGEABLE, size);
     return result;
 }
 
@@ -33,7 +33,7 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
         return CUDA_ERROR_NOT_FOUND;
     CUresult result = driver.cuMemRelease(handle);
     if (result == CUDA_SUCCESS)
-        memory_refer(handle, -1);
+        claims_refer(handle, -1);
     return result;
 }
 
@@ -42,7 +42,7 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle
         return CUDA_ERROR_NOT_FOUND;
     CUresult result = driver.cuMemRetainAllocationHandle(handle, addr);
     if (result == CUDA_SUCCESS)
-        memory_refer(*handle, 1);
+        claims_refer(*handle, 1);
     return result;
 }
 
@@ -53,7 +53,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGener
     CUresult result = driver.cuMemMap(ptr, size, offset, handle, flags);
     if (result != CUDA_SUCCESS)
         return result;
-    memory_refer(handle, 1);
+    claims_refer(handle, 1);
     memory_remember(&(struct allocation){.name = ptr, .bytes = size, .handle = handle, .owner = OF_HANDLE, .space = MAPPING});
     return result;
 }
@@ -65,7 +65,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     CUresult result = driver.cuMemUnmap(ptr, size);
     struct allocation mapping;
     for (CUdeviceptr at = ptr; result == CUDA_SUCCESS && at < ptr + size && memory_take(MAPPING, at, &mapping);) {
-        memory_refer(mapping.handle, -1);
+        claims_refer(mapping.handle, -1);
         at += mapping.bytes;
     }
     return result;
@@ -98,7 +98,7 @@ static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
         return -1;
     int gpu = locate_current();
     if (gpu >= 0)
-        *result = pools_claim(gpu, UNPAGEABLE, bytes);
+        *result = claims_make(gpu, UNPAGEABLE, bytes);
     return gpu;
 }
 
@@ -116,7 +116,7 @@ static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
         memory_remember(&(struct allocation){.name = (uintptr_t)*pHandle, .bytes = bytes, .gpu = (signed char)gpu,      \
                                              .kind = UNPAGEABLE, .space = what, .context = context});                   \
     else if (gpu >= 0)                                                                                                  \
-        memory_return(gpu, UNPAGEABLE, bytes);                                                                          \
+        claims_return(gpu, UNPAGEABLE, bytes);                                                                          \
     return result
 
 #define FLAT(array)                                                                                                     \
@@ -162,7 +162,7 @@ static int claim_node(const CUDA_MEM_ALLOC_NODE_PARAMS *node, CUresult *result) 
         return -1;
     int gpu = locate_device(node->poolProps.location.id);
     if (gpu >= 0)
-        *result = pools_claim(gpu, UNPAGEABLE, node->bytesize);
+        *result = claims_make(gpu, UNPAGEABLE, node->bytesize);
     return gpu;
 }
 
@@ -171,7 +171,7 @@ static void settle_node(int gpu, CUresult result, CUgraph graph, const CUDA_MEM_
         memory_remember(&(struct allocation){.name = node->dptr, .bytes = node->bytesize, .gpu = (signed char)gpu,
                                              .kind = UNPAGEABLE, .space = POINTER, .owner = OF_GRAPH, .graph = graph});
     else if (gpu >= 0)
-        memory_return(gpu, UNPAGEABLE, node->bytesize);
+        claims_return(gpu, UNPAGEABLE, node->bytesize);
 }
 
 #define ADD_NODE(function, node, arguments)                                                                             \
@@ -214,6 +214,6 @@ EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
         return CUDA_ERROR_NOT_FOUND;
     CUresult result = driver.cuGraphDestroy(hGraph);
     if (result == CUDA_SUCCESS)
-        memory_end_graph(hGraph);
+        claims_end_graph(hGraph);
     return result;
 }

@@ -5,8 +5,8 @@
 #include "driver/contexts.h"
 #include "flight/flight.h"
 #include "memory/memory.h"
-#include "memory/pools.h"
 #include "turns/turns.h"
+#include "wrappers/claims.h"
 #include "wrappers/wrap.h"
 
 #define PITCH 512
@@ -47,13 +47,13 @@ static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum 
         return call;                                                                                                    \
     enum memory_kind how = kind;                                                                                        \
     uint64_t size = bytes;                                                                                              \
-    if (pools_claim(gpu, how, size) != CUDA_SUCCESS)                                                                   \
+    if (claims_make(gpu, how, size) != CUDA_SUCCESS)                                                                   \
         return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
     CUresult result = INSIDE(call);                                                                                          \
     if (result == CUDA_SUCCESS)                                                                                         \
         remember_pointer(*made, size, gpu, how, context);                                                               \
     else                                                                                                                \
-        memory_return(gpu, how, size);                                                                                  \
+        claims_return(gpu, how, size);                                                                                  \
     return result
 
 static CUresult allocate_as(enum memory_kind kind, CUdeviceptr *pointer, size_t bytes) {
@@ -116,9 +116,9 @@ EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsi
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     CUresult result = driver.function arguments;                                                                        \
-    int gpu = result == CUDA_SUCCESS ? memory_forget(space, (uint64_t)(name)) : -1;                                     \
+    int gpu = result == CUDA_SUCCESS ? claims_forget(space, (uint64_t)(name)) : -1;                                     \
     if (UNLIKELY(gpu >= 0))                                                                                             \
-        pools_settle(gpu);                                                                                              \
+        claims_settle_pools(gpu);                                                                                              \
     return result
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { GIVE_BACK(cuMemFree_v2, POINTER, dptr, (dptr)); }

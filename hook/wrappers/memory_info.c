@@ -6,8 +6,8 @@
 #include "flight/flight.h"
 #include "gate/thread_slots.h"
 #include "memory/memory.h"
-#include "memory/pools.h"
 #include "turns/turns.h"
+#include "wrappers/claims.h"
 #include "wrappers/wrap.h"
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -19,7 +19,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     int gpu = result == CUDA_SUCCESS && turns_ready() ? locate_current() : -1;
     if (gpu < 0)
         return result;
-    pools_settle(gpu);
+    claims_settle_pools(gpu);
     uint64_t all = least(*total, memory_cap()), used = memory_container_use(gpu);
     uint64_t left = all > used ? all - used : 0;
     *free = memory_is_managed(gpu) ? left : least(*free, left); /* what others hold there can be paged out, if it is managed */

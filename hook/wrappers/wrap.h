@@ -6,10 +6,10 @@
 
 #include "flight/capture.h"
 #include "flight/flight.h"
-#include "memory/memory.h"
 #include "process/cancel.h"
 #include "process/lock_order.h"
 #include "turns/turns.h"
+#include "wrappers/claims.h"
 #include "wrappers/launch.h"
 
 #define CONFIG_SHAPE(config)                                                                                            \
@@ -49,7 +49,7 @@
     bool is_over = was_capturing && !capture_covers(stream); /* that call may fail and leave it open */                 \
     CUgraph graph = is_over ? capture_end(stream) : NULL;                                                               \
     if (graph && result != CUDA_SUCCESS)                                                                                \
-        memory_end_graph(graph);                                                                                        \
+        claims_end_graph(graph);                                                                                        \
     return result
 
 #define END_STREAM(function, stream)                                                                                    \
@@ -59,7 +59,7 @@
     CUresult result = driver.function(stream);                                                                          \
     CUgraph graph = result == CUDA_SUCCESS ? capture_end(stream) : NULL;                                                \
     if (UNLIKELY(graph != NULL))                                                                                        \
-        memory_end_graph(graph);                                                                                        \
+        claims_end_graph(graph);                                                                                        \
     return result
 
 #define END_CONTEXT(function, arguments)                                                                                \
@@ -70,6 +70,7 @@
     lock_take(LOCK_FLIGHT);                                                                                                      \
     CUresult result = driver.function arguments;                                                                        \
     flight_after_end(&ending);                                                                                          \
+    claims_end_contexts();                                                                                              \
     return result
 
 #endif
