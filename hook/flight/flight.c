@@ -9,7 +9,7 @@
  * One lock over markers, streams and what is learned; nothing here waits under it.  A context is ended
  * under it (ending.c), and where the driver waits there for the work in flight, so does whoever launches meanwhile. */
 #define _GNU_SOURCE
-#include "flight/flight_state.h"
+#include "flight/flight.h"
 
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "driver/devices.h"
 #include "flight/capture.h"
 #include "flight/events.h"
+#include "flight/flight_state.h"
 #include "flight/streams.h"
 #include "gate/thread_slots.h"
 #include "process/clock.h"

@@ -1,9 +1,8 @@
-/* What flight.c and its neighbours markers.c and ending.c share: all of it under the flight lock.  Nobody else includes
- * this. */
-#ifndef NVSHARE_FLIGHTS_H
-#define NVSHARE_FLIGHTS_H
+/* What the files of flight.h share: all of it under the flight lock.  Nobody else includes this. */
+#ifndef NVSHARE_FLIGHT_STATE_H
+#define NVSHARE_FLIGHT_STATE_H
 
-#include "flight/flight.h"
+#include "gate/gate.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define MOST_MARKERS 64 /* more only where work was let through behind something that waits */

@@ -7,6 +7,7 @@
 #include "driver/lookup.h"
 #include "flight/capture.h"
 #include "flight/events.h"
+#include "flight/flight.h"
 #include "flight/flight_state.h"
 #include "flight/streams.h"
 #include "gate/thread_slots.h"

@@ -1,6 +1,6 @@
-/* What turns.c and its neighbours share: all of it under the turns' lock.  Nobody else includes this. */
-#ifndef NVSHARE_STATE_H
-#define NVSHARE_STATE_H
+/* What the files of turns.h share: all of it under the turns' lock.  Nobody else includes this. */
+#ifndef NVSHARE_TURNS_STATE_H
+#define NVSHARE_TURNS_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,9 +2,11 @@
  *
  * Everything here happens under one lock, by the listener's thread or by an application thread that found the gate
  * closed; the fast path never comes here.  One rule above all: `allowed` of a GPU names a turn only while nothing in this
- * state knows a reason to stop for that turn.  Its neighbours: hearing.c (what the daemon says), connecting.c (welcome,
- * hello, loss), ticking.c (what becomes due), waiting.c (the application's threads). */
+ * state knows a reason to stop for that turn.  Its neighbours: turns_messages.c (what the daemon says), turns_connect.c
+ * (welcome, hello, loss), turns_timers.c (what becomes due), turns_wait.c (the application's threads). */
 #define _GNU_SOURCE
+#include "turns/turns_state.h"
+
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,6 @@
 #include "memory/pools.h"
 #include "process/lock_order.h"
 #include "turns/drain_barrier.h"
-#include "turns/turns_state.h"
 
 struct turns_state state = {
     .changed = PTHREAD_COND_INITIALIZER, .announce_ns = NVSHARE_WIRE_ANNOUNCE_MS * MS};
