@@ -82,11 +82,11 @@ static int connect_below(int folder, const char *name) {
 }
 
 static int connect_to_daemon(void) {
-    int folder = open(setting_sockets(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int folder = open(environment_sockets(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
     int fd = connect_below(folder, NVSHARE_PATHS_OWN_FOLDER "/" NVSHARE_PATHS_SOCKET_NAME);
-    if (fd < 0 && setting_is_shared_socket_believed(folder))
+    if (fd < 0 && environment_is_shared_socket_believed(folder))
         fd = connect_below(folder, NVSHARE_PATHS_SOCKET_NAME);
     close(folder);
     return fd;

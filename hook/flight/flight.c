@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "driver/contexts.h"
-#include "driver/devices.h"
 #include "flight/capture.h"
 #include "flight/events.h"
 #include "flight/flight_state.h"

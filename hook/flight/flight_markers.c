@@ -7,7 +7,6 @@
 #include "driver/contexts.h"
 #include "flight/capture.h"
 #include "flight/events.h"
-#include "flight/flight.h"
 #include "flight/flight_state.h"
 #include "flight/streams.h"
 

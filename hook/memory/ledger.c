@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "driver/devices.h"
+#include "nvshare_contract.h"
 #include "process/lock_order.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nvshare_contract.h"
-
 enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS };
 
 /* `list`: the welcome's GPUs, whose order the ledger has; ours may be another.  `ledger` is NULL where there is none. */

@@ -18,12 +18,12 @@ static const char *believed(const char *name) {
     return set && *set && !is_allocated() ? set : NULL;
 }
 
-const char *setting_sockets(void) {
+const char *environment_sockets(void) {
     const char *set = believed(NVSHARE_NAMES_ENV_SOCKETS);
     return set ? set : NVSHARE_PATHS_CONTAINER_SOCKETS;
 }
 
-const char *setting_on_loss(void) { return believed(NVSHARE_NAMES_ENV_ON_LOSS); }
+const char *environment_on_loss(void) { return believed(NVSHARE_NAMES_ENV_ON_LOSS); }
 
 /* Else a program could wait there for the scheduler to be restarted, and be it. */
-bool setting_is_shared_socket_believed(int folder) { return !is_allocated() || faccessat(folder, ".", W_OK, 0); }
+bool environment_is_shared_socket_believed(int folder) { return !is_allocated() || faccessat(folder, ".", W_OK, 0); }

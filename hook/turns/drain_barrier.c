@@ -9,11 +9,11 @@
 #include "memory/ledger.h"
 #include "nvshare_contract.h"
 
-void together_show(int gpu, uint32_t counter, enum drain drain) {
+void barrier_show(int gpu, uint32_t counter, enum drain drain) {
     ledger_show_drain(gpu, (uint64_t)counter << 8 | drain);
 }
 
-struct others together_look(int gpu, uint32_t counter) {
+struct others barrier_look(int gpu, uint32_t counter) {
     uint64_t words[NVSHARE_SHARED_MEMORY_LEDGER_SLOTS];
     unsigned count = ledger_drains(gpu, words, NVSHARE_SHARED_MEMORY_LEDGER_SLOTS);
     struct others others = {0};

@@ -8,6 +8,7 @@
 
 #include "driver/devices.h"
 #include "flight/flight.h"
+#include "process/clock.h"
 #include "process/environment.h"
 #include "process/log.h"
 #include "turns/turns_state.h"
@@ -101,7 +102,7 @@ static size_t add_held(char *into, size_t at, size_t size, bool is_beside) {
 }
 
 static size_t add_environment(char *into, size_t at, size_t size) {
-    const char *mode = getenv(NVSHARE_NAMES_ENV_MODE), *loss = setting_on_loss();
+    const char *mode = getenv(NVSHARE_NAMES_ENV_MODE), *loss = environment_on_loss();
     if (mode && *mode)
         at = line_add(into, at, size, "mode", mode);
     if (loss)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver/devices.h"
+#include "process/clock.h"
 #include "process/log.h"
 #include "turns/turns_state.h"
 

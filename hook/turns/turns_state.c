@@ -18,6 +18,7 @@
 #include "driver/devices.h"
 #include "flight/flight.h"
 #include "memory/pools.h"
+#include "process/clock.h"
 #include "process/lock_order.h"
 #include "turns/drain_barrier.h"
 
@@ -58,7 +59,7 @@ void begin_unannounced(struct place *place, uint32_t word) {
     snprintf(turn, sizeof turn, "%.16s.%u", state.epoch, word);
     state.totals.turns += strcmp(place->turn, turn) != 0;
     memcpy(place->turn, turn, sizeof turn);
-    together_show((int)(place - state.places), word, NOT_DRAINING);
+    barrier_show((int)(place - state.places), word, NOT_DRAINING);
     place->phase = HELD;
     place->counter = word;
     place->stopped = 0;
@@ -137,7 +138,7 @@ void stop_turn(const char *turn, const char *reason) {
         place->passes = 0;
         place->reason = reason;
         place->drain_since = now_ns();
-        together_show(gpu, place->counter, FLYING); /* until looked at: the others wait for that */
+        barrier_show(gpu, place->counter, FLYING); /* until looked at: the others wait for that */
     }
 }
 
@@ -177,7 +178,7 @@ void begin_turn(int gpu, const char *turn, const struct line *line) {
     place->quantum_ns = line_number(line, "quantum_ms", 0) * MS;
     snprintf(place->turn, sizeof place->turn, "%s", turn);
     place->counter = dot ? (uint32_t)strtoull(dot + 1, NULL, 10) : 0;
-    together_show(gpu, place->counter, NOT_DRAINING);
+    barrier_show(gpu, place->counter, NOT_DRAINING);
     place->phase = HELD;
     place->stopped = 0;
     place->passes = 0;

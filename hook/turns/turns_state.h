@@ -8,7 +8,6 @@
 #include "daemon/line.h"
 #include "gate/gate.h"
 #include "memory/memory.h"
-#include "process/clock.h"
 #include "turns/turns.h"
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS

@@ -5,6 +5,7 @@
 #include "driver/devices.h"
 #include "flight/flight.h"
 #include "gate/thread_slots.h"
+#include "process/clock.h"
 #include "turns/drain_barrier.h"
 #include "turns/turns_state.h"
 
@@ -72,8 +73,8 @@ static void let_partners_through(const char *turn, bool is_any_stuck, uint64_t n
 static bool turn_has_drained(int gpu, uint64_t now) {
     struct place *place = &state.places[gpu];
     enum drain drain = own_drain(place->turn, now);
-    together_show(gpu, place->counter, drain);
-    struct others others = together_look(gpu, place->counter);
+    barrier_show(gpu, place->counter, drain);
+    struct others others = barrier_look(gpu, place->counter);
     let_partners_through(place->turn, others.is_any_stuck, now);
     bool is_late = now - place->drain_since > PATIENCE_WITH_OTHERS_NS;
     if (!strcmp(place->reason, "idle"))

@@ -11,6 +11,7 @@
 #include "driver/devices.h"
 #include "gate/thread_slots.h"
 #include "process/cancel.h"
+#include "process/clock.h"
 #include "process/environment.h"
 #include "process/lock_order.h"
 #include "process/log.h"
@@ -31,7 +32,7 @@ static void prepare(void) {
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         if (!word_of(gpu))
             atomic_store(&gpus[gpu].word, &closed_word), close_gate(gpu);
-    const char *loss = setting_on_loss();
+    const char *loss = environment_on_loss();
     if (!state.is_welcomed)
         state.runs_on_loss = loss && !strcmp(loss, "run");
     lock_release(LOCK_TURNS);

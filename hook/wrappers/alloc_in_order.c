@@ -6,6 +6,7 @@
 #include "driver/contexts.h"
 #include "driver/devices.h"
 #include "flight/capture.h"
+#include "memory/memory.h"
 #include "memory/pools.h"
 #include "turns/turns.h"
 #include "wrappers/wrap.h"

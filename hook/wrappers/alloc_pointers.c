@@ -3,7 +3,6 @@
  * Each counts first, asks the driver, and takes the count back when the driver refuses: what is refused for the cap never
  * reaches the driver.  With `managed` what cannot page becomes what can, where the device allows it. */
 #include "driver/contexts.h"
-#include "flight/flight.h"
 #include "memory/memory.h"
 #include "turns/turns.h"
 #include "wrappers/claims.h"

@@ -4,6 +4,7 @@
 #include "driver/contexts.h"
 #include "driver/devices.h"
 #include "driver/lookup.h"
+#include "memory/memory.h"
 #include "memory/pools.h"
 #include "turns/turns.h"
 

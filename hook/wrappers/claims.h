@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
-#include "memory/memory.h"
+#include "memory/allocations.h"
 
 /* Counts bytes about to be allocated, and waits for the daemon's word where it must; before it refuses, pools let go of what
  * they keep.  CUDA_ERROR_OUT_OF_MEMORY and nothing counted when they would be too many. */
