@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hook.generate import Function, read_table
+from hook.driver.generate import Function, read_table
 from tests.hook.support.headers import FOLDERS, read_functions, read_versions, structures_with_a_stream
 from tests.hook.support.machine import HOOK, ROOT
 
-TABLE = (ROOT / "hook" / "functions.table").read_text()
+TABLE = (ROOT / "hook" / "driver" / "functions.table").read_text()
 FUNCTIONS = [one for one in read_table(TABLE) if not one.symbol.startswith("nvml")]
 EXEMPT = dict(re.findall(r"^exempt (\S+): (.+)$", TABLE, re.MULTILINE))
 ALLOCATES = re.compile(
@@ -54,7 +54,7 @@ def test_no_exemption_is_without_use_and_none_hides_a_wrapped_function() -> None
 
 
 def test_what_the_table_says_is_used_is_called() -> None:
-    code = "".join(path.read_text() for path in (ROOT / "hook").glob("*.[ch]"))
+    code = "".join(path.read_text() for path in (ROOT / "hook").rglob("*.[ch]"))
     called = set(re.findall(r"\bdriver\.(\w+)", code))
 
     assert not [one.symbol for one in read_table(TABLE) if one.kind == "use" and one.symbol not in called]
@@ -118,7 +118,7 @@ def test_our_structures_are_laid_out_as_nvidia_s(version: str, tmp_path: Path) -
             folder,
         )
         for name, header, folder in (
-            ("ours", '"abi.h"', ROOT / "hook"),
+            ("ours", '"driver/abi.h"', ROOT / "hook"),
             ("theirs", "<cuda.h>", FOLDERS[version]),
         )
     )

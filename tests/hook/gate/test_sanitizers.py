@@ -1,4 +1,4 @@
-"""The hook built with the address and the thread sanitizer, through everything that has many threads in it."""
+"""The hook built with the address and the thread sanitizer, its locks checked, in programs of many threads."""
 
 import subprocess
 import time
@@ -18,7 +18,7 @@ PROGRAMS = [("threading", "8"), ("churn_some", "3000"), ("capturing", "0.7"), ("
 def sanitized(machine: Machine, request: pytest.FixtureRequest) -> Machine:
     """A machine whose hook is built so; the sanitizer's runtime comes first in the process."""
     library, variable = KINDS[request.param]
-    flags = f"-O1 -g -fno-omit-frame-pointer -fsanitize={request.param}"
+    flags = f"-O1 -g -fno-omit-frame-pointer -fsanitize={request.param} -DNVSHARE_DEBUG"
     # A sanitizer's start asks dlsym before anything instrumented may run: look-ups have tests of their own.
     renamed = "-Ddlsym=hook_dlsym -Ddlvsym=hook_dlvsym -Wno-missing-prototypes"
     machine.hook = hook_built(f"sanitize-{request.param}", CFLAGS=flags, EXTRA=renamed)
