@@ -10,6 +10,7 @@ from pathlib import Path
 
 KINDS = ("work", "begin", "finish", "end", "own", "use")
 NOT_WRAPPED = "use"
+_GUARD = "#ifndef NVSHARE_DRIVER_H\n#define NVSHARE_DRIVER_H\n{}#endif\n"
 LINE = re.compile(r"(?P<kind>\w+)\s+(?P<symbol>\w+) (?P<since>\d+) \((?P<parameters>.*)\)")
 SYMBOL = re.compile(r"(?P<base>\w+?)(_v\d+)?(?P<suffix>_ptsz|_ptds)?")
 SIZES = {"ByteCount": "{}", "N": "{}", "size": "{}", "Width": "{} * Height", "bytesize": "{}", "length": "{}"}
@@ -135,7 +136,7 @@ def main(table: str, folder: str) -> None:
         write_wrapper(one) for one in functions if one.kind in BODIES
     )
     files = {
-        "driver/driver.h": "#ifndef NVSHARE_DRIVER_H\n#define NVSHARE_DRIVER_H\n" + write_header(functions) + "#endif\n",
+        "driver/driver.h": _GUARD.format(write_header(functions)),
         "driver/entries.c": write_entries(functions),
         "wrappers/made_wrappers.c": wrappers,
         "exports.map": write_exports(functions),

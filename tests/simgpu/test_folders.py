@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.simgpu.machine import ROOT
+from tests.fakes.gpu_machine import ROOT
 
 SOURCE = ROOT / "simgpu" / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simgpu.machine import BUILD, ROOT
+from tests.fakes.gpu_machine import BUILD, ROOT
 
 SOURCE = ROOT / "simgpu" / "src"
 LOCKS = SOURCE / "shared" / "process"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.support import PROGRAMS, ROOT, WARNINGS, Machine, compiled, hook_built
+from tests.hook.support.machine import PROGRAMS, ROOT, WARNINGS, Machine, compiled, hook_built
 
 HOOK = ROOT / "hook"
 SOURCES = [PROGRAMS / "lock_order.c", HOOK / "process/lock_order.c", HOOK / "process/log.c"]
