@@ -6,7 +6,8 @@ Both raise OSError where the place cannot be had.
 import socket
 from pathlib import Path
 
-_BACKLOG = 1024
+_BACKLOG = 4096
+"""The kernel's usual limit: newcomers wait there when many come at once."""
 _FOR_OWNER = 0o600
 
 

@@ -1,7 +1,8 @@
 """Serve pages over HTTP to clients that may be hostile: strangers reach the port of metrics where no policy stops them.
 
 Owns who keeps a place.  There are so many; when all are taken, a newcomer displaces the oldest client that keeps us
-waiting.  So silent connections, however many, cost their own places only: an honest client sends its request at once.
+waiting, once that one has had its fair moment.  So silent connections, however many, cost their own places only: an
+honest client sends its request at once, mostly while it still waits in the kernel's queue.
 One thread does all of a server's I/O; pages are made in other threads.
 """
 
@@ -43,6 +44,8 @@ class Limits:
 
     places: int = 256
     """Connections at a time."""
+    safe: Seconds = 0.05
+    """A client keeps its place for so long at least."""
     request: Seconds = 5.0
     """Until the head of a request has come."""
     page: Seconds = 10.0
@@ -60,13 +63,18 @@ class _Stage(Enum):
     GOODBYE = auto()
 
 
+_GO_FIRST = ({_Stage.REQUEST, _Stage.GOODBYE}, {_Stage.ANSWER})
+"""Who may be displaced: the silent before those who take an answer."""
+
+
 class _Client:
     """One connection, and what it waits for."""
 
-    def __init__(self, connection: socket.socket, ends_at: Seconds) -> None:
+    def __init__(self, connection: socket.socket, now: Seconds, limits: Limits) -> None:
         self.connection = connection
         self.stage = _Stage.REQUEST
-        self.ends_at = ends_at
+        self.is_safe_until = now + limits.safe
+        self.ends_at = now + limits.request
         self.received = bytearray()
         self.request = Request("", "")
         self.left = memoryview(b"")
@@ -91,6 +99,8 @@ class Server:
         self._made: list[tuple[list[_Client], Answer]] = []
         """Appended to by the renderers, emptied by the server's thread."""
         self._sweep_at: Seconds = 0.0
+        self._paused_until: Seconds = 0.0
+        """0 while newcomers are accepted."""
         self._stopping = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -120,11 +130,17 @@ class Server:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                for key, mask in self._selector.select(_SWEEP_EVERY if self._clients else None):
+                for key, mask in self._selector.select(self._longest_sleep()):
                     self._attend(key.data, mask)
                 self._sweep()
+                self._resume_when_due()
         finally:
             self._release()
+
+    def _longest_sleep(self) -> Seconds | None:
+        if self._paused_until:
+            return min(_SWEEP_EVERY, max(0.0, self._paused_until - self._clock()))
+        return _SWEEP_EVERY if self._clients else None
 
     def _attend(self, who: "_Client | Callable[[], None]", mask: int) -> None:
         if not isinstance(who, _Client):
@@ -161,6 +177,8 @@ class Server:
 
     def _accept(self) -> None:
         for _ in range(max(1, int(self._limits.places * _ACCEPTED_AT_ONCE))):
+            if not self._make_room():
+                return
             try:
                 connection, _address = self._listener.accept()
             except BlockingIOError:
@@ -171,25 +189,50 @@ class Server:
             self._admit(connection)
 
     def _admit(self, connection: socket.socket) -> None:
-        if len(self._clients) >= self._limits.places and not self._displace_one():
-            connection.close()
-            return
         connection.setblocking(False)
-        client = _Client(connection, self._clock() + self._limits.request)
+        client = _Client(connection, self._clock(), self._limits)
         self._clients[client] = None
         self._selector.register(connection, selectors.EVENT_READ, client)
 
-    def _displace_one(self) -> bool:
-        """Drop the oldest client that keeps us waiting; false where we keep all of them waiting."""
-        oldest = next((client for client in self._clients if client.stage is not _Stage.PAGE), None)
-        if oldest is not None:
-            self._drop(oldest)
-        return oldest is not None
+    def _make_room(self) -> bool:
+        """Make room for a newcomer; false where it has to wait in the kernel's queue."""
+        if self._has_free_place():
+            return True
+        now, oldest = self._clock(), self._oldest_that_may_go()
+        if oldest is None or now < oldest.is_safe_until:
+            self._pause(now + _SWEEP_EVERY if oldest is None else oldest.is_safe_until)
+            return False
+        self._drop(oldest)
+        return True
+
+    def _oldest_that_may_go(self) -> _Client | None:
+        """Return the oldest silent client, else the oldest that takes its answer; nobody who waits for us."""
+        for stages in _GO_FIRST:
+            oldest = next((client for client in self._clients if client.stage in stages), None)
+            if oldest is not None:
+                return oldest
+        return None
 
     def _cannot_accept(self, error: OSError) -> None:
+        """Let a client go where descriptors have run out, and try again a little later."""
         log.debug("cannot accept: %s", error)
-        if error.errno in _NO_DESCRIPTORS and not self._displace_one():
-            self._stopping.wait(_SWEEP_EVERY)  # the next round would find the same
+        oldest = self._oldest_that_may_go()
+        if error.errno in _NO_DESCRIPTORS and oldest is not None:
+            self._drop(oldest)
+        self._pause(self._clock() + _SWEEP_EVERY)
+
+    def _pause(self, until: Seconds) -> None:
+        """Leave newcomers in the kernel's queue: a request that they send meanwhile is there when they are accepted."""
+        self._selector.unregister(self._listener)
+        self._paused_until = until
+
+    def _resume_when_due(self) -> None:
+        if self._paused_until and (self._has_free_place() or self._clock() >= self._paused_until):
+            self._paused_until = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def _has_free_place(self) -> bool:
+        return len(self._clients) < self._limits.places
 
     def _drop(self, client: _Client) -> None:
         del self._clients[client]

@@ -209,6 +209,29 @@ def test_clients_that_do_not_read_their_answers_keep_nobody_out() -> None:
         assert [get(port)[0] for _ in range(10)] == [200] * 10
 
 
+def test_a_client_keeps_its_place_for_a_fair_moment_and_no_longer() -> None:
+    with served(limits=Limits(places=1, safe=1.0)) as port, connect(port) as slow, connect(port) as silent:
+        with connect(port) as newcomer:
+            newcomer.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            slow.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+
+            assert read_all(slow).endswith(b"up 1\n"), "the others wait meanwhile"
+            slow.close()
+            assert read_all(newcomer).endswith(b"up 1\n")
+        assert is_ended(silent)
+
+
+def test_silent_clients_go_before_one_that_takes_its_answer() -> None:
+    with served(limits=Limits(places=8)) as port, connect(port) as reader, ExitStack() as stack:
+        reader.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+        first = reader.recv(1)
+        for _ in range(20):
+            stack.enter_context(connect(port))
+        assert get(port)[0] == 200, "all of them have been accepted"
+
+        assert (first + read_all(reader)).endswith(LARGE)
+
+
 @pytest.mark.parametrize(
     ("said", "limits"),
     [
@@ -276,16 +299,18 @@ def test_a_page_that_hangs_is_said_to_hang() -> None:
     assert (status, b"takes too long" in told) == (503, True)
 
 
-def test_a_newcomer_is_turned_away_where_everybody_waits_for_us() -> None:
+def test_a_newcomer_waits_where_everybody_waits_for_us() -> None:
     gate = Gate()
     with served({"/slow": gate, "/quick": plain("ok")}, Limits(places=2)) as port, ExitStack() as stack:
         waiting = [stack.enter_context(connect(port)) for _ in range(2)]
         for each in waiting:
             each.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
         assert gate.begun.wait(PATIENCE)
-        wait_for(lambda: is_ended(stack.enter_context(connect(port))))
+        newcomer = stack.enter_context(connect(port))
+        newcomer.sendall(b"GET /quick HTTP/1.1\r\n\r\n")
         gate.open.set()
 
+        assert read_all(newcomer).endswith(b"ok")
         assert all(read_all(each).startswith(b"HTTP/1.1 200") for each in waiting)
 
 
