@@ -13,10 +13,12 @@ from typing import Any
 from tests.cluster.processes import wait_until
 from tests.drills import Drill, count
 from tests.install.house import COMPONENTS, SYSTEM, House, Wish, installed_house, pod
+from tests.install.strangers import NODE_DAEMONS, flood
 from tests.webhook_certs.load import Load, rejections, under_load
 
 WORKERS = 3
 _REPLICAS = 2
+_KNOCKS = 1_000
 Object = dict[str, Any]
 _POLITE = ("--trust-seconds", "5", "--linger-seconds", "5")
 """One API server, on this machine; the defaults are for a fleet."""
@@ -156,6 +158,15 @@ def loaded(house: House, namespace: str) -> Iterator[Load]:
     assert rejections(house.plane) == before
 
 
+def knock_on_every_port(house: House, _: str, seconds: int) -> str:
+    """Silent connections to each port of each component, opened again as soon as they are ended."""
+    found = flood(house, connections=_KNOCKS, seconds=seconds)
+    assert not found.restarts, found
+    assert not found.failed_probes.keys() & set(NODE_DAEMONS), found
+    assert len(found.scrapes) > 9 * found.lost_scrapes, found
+    return f"{_KNOCKS} connections to each port for {seconds} s: {found}"
+
+
 STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (
     ("webhook replicas killed in turn under load: pods refused", kill_webhooks_in_turn, 6),
     ("CA rotations under load, real Service and replicas: pods refused", rotate_the_authority, 2_000),
@@ -163,6 +174,7 @@ STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (
     ("API server restarted: applications that died", restart_the_api_server, 2),
     ("scheduler and device plugin killed: applications that died", kill_the_daemons, 3),
     ("hook upgraded while old pods run: applications that died", upgrade_the_hook, 2),
+    ("silent connections to every port for three minutes: restarts", knock_on_every_port, 180),
 )
 
 
