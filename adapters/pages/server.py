@@ -44,8 +44,11 @@ class Limits:
 
     places: int = 256
     """Connections at a time."""
-    safe: Seconds = 0.05
-    """A client keeps its place for so long at least."""
+    safe: Seconds = 0.25
+    """A client keeps its place for so long at least.
+
+    So silent clients come at `places / safe` a second at most, 1,024: a flood costs its victim few per cent of a
+    processor, which on a busy node the turns and the probes of the same container need."""
     request: Seconds = 5.0
     """Until the head of a request has come."""
     page: Seconds = 10.0
