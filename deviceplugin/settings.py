@@ -78,9 +78,12 @@ class Settings:
     """Empty: the pod's own service account."""
     metrics_port: int | None = names.METRICS_PORT
     """None: no metrics; 0: any free port."""
+    health_socket: Path | None = Path(paths.DEVICE_PLUGIN_HEALTH_SOCKET)
+    """Where probes ask; None: nowhere."""
     times: Times = field(default_factory=Times)
 
 
+HEALTH_SOCKET_FLAG = ("--health-socket", paths.DEVICE_PLUGIN_HEALTH_SOCKET, "where `healthz` asks; off: nowhere")
 _FLAGS: tuple[tuple[str, str, str], ...] = (
     ("--node-root", paths.NODE_ROOT, "our folder on the node, at the same path here"),
     ("--cdi-folder", paths.CDI_SPECS, "where the runtime reads CDI specs"),
@@ -99,6 +102,7 @@ _FLAGS: tuple[tuple[str, str, str], ...] = (
     ("--max-per-container", "0", "vGPUs of one container at most; 0: no limit"),
     ("--kubeconfig", "", "how to reach the API server; empty: as a pod does"),
     ("--metrics-port", str(names.METRICS_PORT), "where /metrics is served; 0: any free port; off: nowhere"),
+    HEALTH_SOCKET_FLAG,
 )
 _TIMES: tuple[tuple[str, str], ...] = (
     ("rescan", "between two full scans for GPUs"),
@@ -159,6 +163,7 @@ def read_settings(given: argparse.Namespace) -> Settings:
         metrics_port=None
         if given.metrics_port == "off"
         else whole(given.metrics_port, name="--metrics-port", least=0, most=65535),
+        health_socket=None if given.health_socket == "off" else read_health_socket(given),
         times=_read_times(given),
     )
 
@@ -202,6 +207,11 @@ def read_also_env(entry: str) -> tuple[str, str]:
             f"--also-env may not set {name}: it would wipe what the pod or an allocation says. Leave it out."
         )
     return name, value
+
+
+def read_health_socket(given: argparse.Namespace) -> Path:
+    """The path by which a probe and the plugin find each other."""
+    return _absolute(given.health_socket, "--health-socket")
 
 
 def whole(text: str, *, name: str, least: int, most: int) -> int:

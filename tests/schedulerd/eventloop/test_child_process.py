@@ -8,7 +8,7 @@ import os, resource, sys
 from schedulerd.eventloop.loop import Loop
 from schedulerd.eventloop.child_process import Companion
 loop = Loop()
-companion = Companion(loop, ["--help"])
+companion = Companion(loop, ["--help"], lambda: None)
 free = os.open("/dev/null", os.O_RDONLY); os.close(free)
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (free + int(sys.argv[1]), hard))

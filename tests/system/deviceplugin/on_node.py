@@ -170,6 +170,7 @@ def node_plugin(
             f"--hook-file={build_stand_in(folder)}",
             f"--kubeconfig={node.plane.kubeconfig}",
             f"--metrics-port={METRICS_PORT}",
+            "--health-socket=off",
         ),
         *(
             "--rescan-seconds=5",

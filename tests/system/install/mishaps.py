@@ -10,11 +10,12 @@ from typing import Any
 
 from testbed.cluster.installed import COMPONENTS, SYSTEM, House, Wish, pod
 from testbed.cluster.machine.processes import wait_until
+from tests.system.install.strangers import NODE_DAEMONS, flood
 from tests.webhook.certs.pod_load import Load, rejections, under_load
 
 WORKERS = 3
 _REPLICAS = 2
-
+_KNOCKS = 1_000
 
 Object = dict[str, Any]
 
@@ -156,6 +157,15 @@ def loaded(house: House, namespace: str) -> Iterator[Load]:
     assert rejections(house.plane) == before
 
 
+def knock_on_every_port(house: House, _: str, seconds: int) -> str:
+    """Silent connections to each port of each component, opened again as soon as they are ended."""
+    found = flood(house, connections=_KNOCKS, seconds=seconds)
+    assert not found.restarts, found
+    assert not found.failed_probes.keys() & set(NODE_DAEMONS), found
+    assert len(found.scrapes) > 9 * found.lost_scrapes, found
+    return f"{_KNOCKS} connections to each port for {seconds} s: {found}"
+
+
 STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (
     ("webhook replicas killed in turn under load: pods refused", kill_webhooks_in_turn, 6),
     ("CA rotations under load, real Service and replicas: pods refused", rotate_the_authority, 2_000),
@@ -163,4 +173,5 @@ STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (
     ("API server restarted: applications that died", restart_the_api_server, 2),
     ("scheduler and device plugin killed: applications that died", kill_the_daemons, 3),
     ("hook upgraded while old pods run: applications that died", upgrade_the_hook, 2),
+    ("silent connections to every port for three minutes: restarts", knock_on_every_port, 180),
 )

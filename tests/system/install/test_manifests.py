@@ -84,6 +84,16 @@ def test_what_runs_on_is_ready_only_when_it_serves(name: str) -> None:
             assert {"startupProbe", "readinessProbe"} & set(container), item["metadata"]["name"]
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_no_stranger_can_make_a_probe_of_a_node_daemon_fail(name: str) -> None:
+    """A port can be kept busy until the kubelet restarts the container; a command in the container cannot."""
+    for item in of_kind(objects(name), "DaemonSet"):
+        for container in item["spec"]["template"]["spec"]["containers"]:
+            probes = [value for key, value in container.items() if key.endswith("Probe")]
+            assert len(probes) >= 2
+            assert all("exec" in probe for probe in probes), item["metadata"]["name"]
+
+
 def test_the_webhooks_pods_pass_pod_security_restricted(api_server: ControlPlane, new_namespace) -> None:
     namespace = new_namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"})
     for workload, template in pod_templates(objects()):
