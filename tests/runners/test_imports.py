@@ -31,7 +31,7 @@ def forbidden(source: str) -> list[str]:
     ("source", "found"),
     [
         pytest.param("from tests.hook.test_life import x", ["tests.hook.test_life.x"], id="a name of a test"),
-        pytest.param("from tests.hook import test_life", ["tests.hook.process.test_life"], id="a test"),
+        pytest.param("from tests.hook import test_life", ["tests.hook.test_life"], id="a test"),
         pytest.param("import tests.drills.hook.drill_turns", ["tests.drills.hook.drill_turns"], id="a drill"),
         pytest.param("def f():\n  from tests.conftest import x", ["tests.conftest.x"], id="a conftest, in a function"),
         pytest.param("from .bench_hook import bench", [".bench_hook.bench"], id="a bench, by a relative name"),
