@@ -33,9 +33,7 @@ def forbidden(source: str) -> list[str]:
         pytest.param("from tests.hook.test_life import x", ["tests.hook.test_life.x"], id="a name of a test"),
         pytest.param("from tests.hook import test_life", ["tests.hook.test_life"], id="a test"),
         pytest.param("import tests.drills.hook.drill_turns", ["tests.drills.hook.drill_turns"], id="a drill"),
-        pytest.param(
-            "def f():\n  from tests.conftest import x", ["tests.conftest.x"], id="a conftest, in a function"
-        ),
+        pytest.param("def f():\n  from tests.conftest import x", ["tests.conftest.x"], id="a conftest, in a function"),
         pytest.param("from .bench_hook import bench", [".bench_hook.bench"], id="a bench, by a relative name"),
         pytest.param("from testbed.cluster.cache import _x", ["testbed.cluster.cache._x"], id="a private name"),
         pytest.param("from tests.fakes.wire.client import Client", [], id="a fake"),
