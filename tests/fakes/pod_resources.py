@@ -1,6 +1,8 @@
 """The kubelet's pod-resources over a real socket, for the observer."""
 
 from concurrent import futures
+from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -12,7 +14,7 @@ from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
 )
 
 
-def listing(*ids, resource="nvshare.com/gpu"):
+def listing(*ids: str, resource: str = "nvshare.com/gpu") -> list[PodResources]:
     devices = ContainerDevices(resource_name=resource, device_ids=ids)
     return [
         PodResources(name="train", namespace="team", containers=[ContainerResources(name="main", devices=[devices])])
@@ -22,20 +24,21 @@ def listing(*ids, resource="nvshare.com/gpu"):
 class FakeKubelet(grpc.GenericRpcHandler):
     """pod-resources over a real socket."""
 
-    def __init__(self, path):
-        self.calls, self.pods = 0, []
+    def __init__(self, path: Path) -> None:
+        self.calls = 0
+        self.pods: list[PodResources] = []
         self.server = grpc.server(futures.ThreadPoolExecutor(2))
         self.server.add_generic_rpc_handlers((self,))
         self.server.add_insecure_port(f"unix://{path}")
         self.server.start()
 
-    def service(self, details):
+    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
         if details.method != "/v1.PodResourcesLister/List":
             return None
         return grpc.unary_unary_rpc_method_handler(
             self._list, response_serializer=ListPodResourcesResponse.SerializeToString
         )
 
-    def _list(self, _request, _context):
+    def _list(self, _request: object, _context: object) -> ListPodResourcesResponse:
         self.calls += 1
         return ListPodResourcesResponse(pod_resources=self.pods)

@@ -4,7 +4,6 @@ Owns how they are made, for the developer and for the test that says when they a
 grpcio-tools is no dependency of the product.
 """
 
-import sys
 from pathlib import Path
 
 from grpc_tools import protoc
@@ -25,4 +24,4 @@ def generate(into: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(generate(ROOT))
+    generate(ROOT)

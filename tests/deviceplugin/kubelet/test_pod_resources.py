@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -41,7 +42,7 @@ ALLOCATABLE = podresources.AllocatableResourcesResponse(
 def kubelet(short_path: Path) -> Iterator[PodResources]:
     """A server under the kubelet's own path, answering the two lists."""
     answers = {"List": LIST, "GetAllocatableResources": ALLOCATABLE}
-    handlers = {
+    handlers: dict[str, Any] = {
         name: grpc.unary_unary_rpc_method_handler(
             lambda _request, _context, name=name: answers[name],
             request_deserializer=podresources.ListPodResourcesRequest.FromString,

@@ -3,7 +3,10 @@
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent import futures
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +26,7 @@ from tests.schedulerd.observer.generate_kubelet_api import stale
 OWNER = Owner("team", "train", "main")
 
 
-def pod(annotations=None, *, mode=None, priority=None):
+def pod(annotations: Any = None, *, mode: str | None = None, priority: int | None = None) -> Any:
     env = [{"name": "NVSHARE_MODE", "value": mode}] if mode else []
     return {
         "metadata": {"uid": "u", "annotations": annotations or {}},
@@ -31,17 +34,17 @@ def pod(annotations=None, *, mode=None, priority=None):
     }
 
 
-def test_the_generated_code_is_not_stale():
+def test_the_generated_code_is_not_stale() -> None:
     assert stale() == []
 
 
-def test_a_container_is_found_by_the_very_set_of_its_devices():
+def test_a_container_is_found_by_the_very_set_of_its_devices() -> None:
     found = owners(listing("GPU-1__0", "GPU-2__3"))
 
     assert found == {frozenset({"GPU-2__3", "GPU-1__0"}): OWNER}
 
 
-def test_other_resources_are_not_ours():
+def test_other_resources_are_not_ours() -> None:
     assert owners(listing("GPU-1", resource="nvidia.com/gpu")) == {}
 
 
@@ -59,30 +62,30 @@ def test_other_resources_are_not_ours():
         pytest.param(pod(priority=1000), {"priority": 1000}, id="the priority class"),
     ],
 )
-def test_what_the_api_says_of_a_container(raw, expected):
+def test_what_the_api_says_of_a_container(raw: Any, expected: Any) -> None:
     known = facts(OWNER, summarise(raw))
 
     assert known == PodFacts(uid="u", namespace="team", pod="train", container="main", **expected)
 
 
-def test_without_a_pod_its_name_is_known_all_the_same():
+def test_without_a_pod_its_name_is_known_all_the_same() -> None:
     assert facts(OWNER, None) == PodFacts(namespace="team", pod="train", container="main")
 
 
-def test_the_answer_names_only_what_is_known():
+def test_the_answer_names_only_what_is_known() -> None:
     assert as_line("k", facts(OWNER, None)) == Line(
         "pod", {"key": "k", "namespace": "team", "pod": "train", "container": "main"}
     )
 
 
 @pytest.fixture
-def fake(tmp_path):
+def fake(tmp_path: Path) -> Iterator[FakeKubelet]:
     one = FakeKubelet(tmp_path / "kubelet.sock")
     yield one
     one.server.stop(None)
 
 
-def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
+def test_many_askers_are_one_question_to_the_kubelet(fake: FakeKubelet, tmp_path: Path) -> None:
     fake.pods = listing("GPU-1__0")
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     for _ in range(50):
@@ -91,7 +94,7 @@ def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
     assert fake.calls == 1
 
 
-def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake, tmp_path):
+def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake: FakeKubelet, tmp_path: Path) -> None:
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     with futures.ThreadPoolExecutor(1) as pool:
         asked = pool.submit(kubelet.owner, frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20)
@@ -100,7 +103,7 @@ def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake, tmp_path):
         assert asked.result() == OWNER
 
 
-def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path):
+def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path: Path) -> None:
     kubelet = Kubelet(tmp_path / "nobody.sock")
 
     assert kubelet.owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 0.1) is None
@@ -110,13 +113,14 @@ def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path):
 class Api:
     """The API, as far as the observer asks it."""
 
-    def __init__(self):
-        self.uid, self.asked = "old", []
+    def __init__(self) -> None:
+        self.uid = "old"
+        self.asked: list[str] = []
 
-    def stop(self):
+    def stop(self) -> None:
         pass
 
-    def pod(self, _owner, uid):
+    def pod(self, _owner: Any, uid: str) -> Any:
         self.asked.append(uid)
         return summarise(pod() | {"metadata": {"uid": self.uid}}) if self.uid else None
 
@@ -124,28 +128,31 @@ class Api:
 class Clock:
     now = 0.0
 
-    def __call__(self):
+    def __call__(self) -> Any:
         return self.now
 
 
 @pytest.fixture
-def clock():
+def clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture
-def observer(tmp_path, clock):
+def observer(tmp_path: Path, clock: Clock) -> Any:
     flags = [f"--control={tmp_path}/control.sock", f"--pod-resources={tmp_path}/kubelet.sock"]
     one = Observer(read_settings(build_parser().parse_args(flags), {}), clock)
-    one.cluster = Api()
+    api: Any = Api()
+    one.cluster = api
     return one
 
 
-def who(observer, uid=""):
+def who(observer: Any, uid: str = "") -> Any:
     return observer._who("k.1", frozenset({"GPU-1__0"}), uid)
 
 
-def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgotten(fake, observer):
+def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgotten(
+    fake: FakeKubelet, observer: Any
+) -> None:
     fake.pods = listing("GPU-1__0")
     observer.cluster.uid = ""
     assert [who(observer).uid, who(observer).pod] == ["", "train"]
@@ -155,7 +162,9 @@ def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgott
     assert observer.owners == {}
 
 
-def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(fake, observer):
+def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(
+    fake: FakeKubelet, observer: Any
+) -> None:
     fake.pods = listing("GPU-1__0")
     assert who(observer, "new").uid == "old"
     time.sleep(0.5)
@@ -168,20 +177,20 @@ def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(
 class Hanging:
     """A card that never answers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.asked, self.answers = threading.Event(), threading.Event()
 
-    def read(self):
+    def read(self) -> Any:
         self.asked.set()
         self.answers.wait()
         return {}
 
-    def processes(self):
+    def processes(self) -> Any:
         return self.read()
 
 
 @pytest.fixture
-def at_work(observer):
+def at_work(observer: Any) -> Iterator[Any]:
     """An observer with its threads, a card that never answers, and the turn process' end of its link."""
     observer.cards = Hanging()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -206,7 +215,9 @@ def at_work(observer):
             assert not thread.is_alive()
 
 
-def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation_is(fake, at_work):
+def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation_is(
+    fake: FakeKubelet, at_work: Any
+) -> None:
     fake.pods = listing("GPU-1__0")
     _, link = at_work
     link.write(encode(Line("who", {"key": "k.1", "devices": "GPU-1__0"})))
@@ -214,7 +225,7 @@ def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation
     assert decode(link.readline()).words["pod"] == "train"
 
 
-def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_work, clock):
+def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_work: Any, clock: Clock) -> None:
     observer, _ = at_work
     clock.now = 299.0
     assert observer.ailment() == ""
@@ -228,11 +239,11 @@ def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_w
     ("amounts", "index"),
     [([], 1.0), ([5.0], 1.0), ([1.0, 1.0], 1.0), ([1.0, 0.0], 0.5), ([4.0, 0.0, 0.0, 0.0], 0.25)],
 )
-def test_jain(amounts, index):
+def test_jain(amounts: list[float], index: float) -> None:
     assert jain(amounts) == pytest.approx(index)
 
 
-def test_fairness_is_of_the_last_minute():
+def test_fairness_is_of_the_last_minute() -> None:
     fairness = Fairness()
     for now, a, b in ((0, 0, 0), (10, 100, 0), (70, 200, 100), (80, 210, 110)):
         fairness.add(now, {("a", "g"): a, ("b", "g"): b})
@@ -262,7 +273,7 @@ STATUS = [
 LABELS = 'gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"'
 
 
-def page(**rest):
+def page(**rest: Any) -> Any:
     return list(expose(Snapshot(lines=STATUS, **rest)))
 
 
@@ -281,11 +292,11 @@ def page(**rest):
         'nvshare_schedulerd_gpu_fairness{gpu="GPU-1"} 0.75',
     ],
 )
-def test_the_page_says(line):
+def test_the_page_says(line: str) -> None:
     assert line in page(strangers={"GPU-1": 2}, fairness={"GPU-1": 0.75})
 
 
-def test_the_page_is_prometheus_text():
+def test_the_page_is_prometheus_text() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     families = {one.name for one in text_string_to_metric_families("\n".join(page()) + "\n")}
@@ -296,5 +307,5 @@ def test_the_page_is_prometheus_text():
     } <= families
 
 
-def test_without_a_turn_process_the_page_says_so():
+def test_without_a_turn_process_the_page_says_so() -> None:
     assert "nvshare_schedulerd_turn_loop_up 0" in list(expose(Snapshot(lines=[])))

@@ -84,7 +84,7 @@ class NodePlugin:
         return sum(len(each.device_ids) for each in answer.devices if each.resource_name == names.RESOURCE)
 
     @property
-    def core(self) -> kubernetes.client.CoreV1Api:
+    def core(self) -> Any:  # the client's answers are typed as if each field could be absent
         return kubernetes.client.CoreV1Api(self.node.plane.client())
 
     def worker_pid(self) -> int:

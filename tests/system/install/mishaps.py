@@ -6,6 +6,7 @@ Each function takes the house and returns its figures.
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from testbed.cluster.installed import COMPONENTS, SYSTEM, House, Wish, pod
@@ -35,15 +36,17 @@ def working_pods(house: House) -> Iterator[str]:
         yield namespace
         for name in names:
             assert house.phase(namespace, name) == "Running", f"{name} died"
-            wait_until(
-                lambda name=name: executed(house, name) > before[name], what=f"{name} goes on computing", seconds=30
-            )
+            wait_until(partial(_goes_on, house, name, before[name]), what=f"{name} goes on computing", seconds=30)
         starts = house.kubectl(
             "get", "pods", "-n", namespace, "-o", "jsonpath={.items[*].status.containerStatuses[0].restartCount}"
         )
         assert set(starts.split()) == {"0"}, "a worker was started again"
     finally:
         house.delete_pods(namespace)
+
+
+def _goes_on(house: House, label: str, since: float) -> bool:
+    return executed(house, label) > since
 
 
 def executed(house: House, label: str) -> float:
@@ -99,7 +102,7 @@ def rotate_the_authority(house: House, namespace: str, enough: int) -> str:
     return f"{load.total} pods, {rotations} complete rotations, 0 refused"
 
 
-def roll_everything(house: House, _: str, times: int) -> str:
+def roll_everything(house: House, _namespace: str, times: int) -> str:
     """Every component is replaced."""
     for _ in range(times):
         for component in COMPONENTS:
@@ -109,7 +112,7 @@ def roll_everything(house: House, _: str, times: int) -> str:
     return f"{times} rollouts of {len(COMPONENTS)} components"
 
 
-def restart_the_api_server(house: House, _: str, times: int) -> str:
+def restart_the_api_server(house: House, _namespace: str, times: int) -> str:
     for _ in range(times):
         house.plane.processes["kube-apiserver"].restart()
         house.plane.wait_ready()
@@ -117,7 +120,7 @@ def restart_the_api_server(house: House, _: str, times: int) -> str:
     return f"{times} restarts"
 
 
-def kill_the_daemons(house: House, _: str, times: int) -> str:
+def kill_the_daemons(house: House, _namespace: str, times: int) -> str:
     """Scheduler and device plugin are gone without a farewell: no grace, SIGKILL."""
     names = ",".join(component.partition("/")[2] for component in COMPONENTS[1:])
     for _ in range(times):
