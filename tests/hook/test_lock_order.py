@@ -66,7 +66,7 @@ def test_a_release_build_checks_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checked(machine: Machine) -> Machine:
-    """A machine whose hook checks the order."""
+    """Return a machine whose hook checks the order."""
     machine.hook = hook_built("debug", EXTRA="-DNVSHARE_DEBUG")
     return machine
 
