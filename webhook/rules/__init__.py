@@ -5,10 +5,11 @@ May import the contract, `rule` and the themes.
 """
 
 from webhook.rule import PodRule
-from webhook.rules import counts, environment, final, gate, keys, kinds, paths, privileges
+from webhook.rules import counts, environment, final, gate, keys, kinds, paths, privileges, sizes
 
 POD_RULES: tuple[PodRule, ...] = (
     *gate.RULES,
+    *sizes.RULES,
     *keys.RULES,
     *counts.RULES,
     *kinds.RULES,
