@@ -18,6 +18,7 @@ from contract.errors import BadLine, BadQuantity
 from contract.grammar import AllocationKind, Mode, read_quantum_ms
 from contract.line import LONGEST, Line, decode, encode
 from schedulerd import steering, views
+from schedulerd.budget import NO_LIMITS, Budget
 from schedulerd.connection import Broken, Connection
 from schedulerd.door import Door
 from schedulerd.errors import SchedulerError
@@ -195,7 +196,7 @@ class Control:
         accepted = self._door.next(listener)
         if accepted is None:
             return
-        connection = Connection(accepted.fileno(), accepted, self.loop, "")
+        connection = Connection(accepted.fileno(), accepted, self.loop, "", Budget(NO_LIMITS))
         pid, uid = connection.peer()
         self.loop.watch(connection.descriptor, lambda _mask: self._ready(asker))
         asker = Asker(connection, f"uid {uid} pid {pid}")

@@ -62,6 +62,8 @@ class Node:
     loop: Latency | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     """Lines that were refused, by code."""
+    limits_reached: dict[str, int] = field(default_factory=dict)
+    """Times that a container had to wait, or a client was hung up on, by limit."""
 
     def hear(self, gpu: str, figures: Figures, now: Seconds) -> None:
         """NVML has said something of a card."""
