@@ -122,7 +122,7 @@ class Server:
         pid, _ = connection.peer()
         self.on_peer(client, pid)
         self._lives.follow(connection, pid)
-        self.desk.connected(client, self.loop.clock(), folder=listener.folder)
+        self.desk.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
 
     # ------------------------------------------------------------------ events
 
