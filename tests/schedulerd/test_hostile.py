@@ -3,7 +3,6 @@
 import contextlib
 import select
 import socket
-import time
 
 import hypothesis.strategies as st
 import pytest
@@ -13,11 +12,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from contract.grammar import AllocationKind
 from contract.line import Line
 from schedulerd import steering
-from schedulerd.budget import Limits
+from schedulerd.budget import Budget, Limits
+from schedulerd.connection import Connection
 from schedulerd.controlclient import ControlClient
+from schedulerd.desk import Desk
 from schedulerd.errors import NoMemory
+from schedulerd.loop import Loop
 from schedulerd.messages import Reserve, Using
 from schedulerd.model import MIB, Container, Rules
+from schedulerd.server import Server, bind
+from schedulerd.turns import Turns
 from tests.hook.allocations import known_containers
 from tests.schedulerd.client import PATIENCE, Client
 from tests.schedulerd.stage import Floor
@@ -185,34 +189,42 @@ def test_a_container_that_says_too_much_waits_and_is_not_hung_up_on(node):
     assert "must wait" in node.daemon.log()
 
 
-def test_while_a_container_waits_the_daemon_sleeps(node):
-    """Its connections are full and stay full: level-triggered, they would keep the loop awake."""
-    noisy = [connect(node, "noisy", "GPU-1") for _ in range(20)]
-    for client in noisy:
-        client.socket.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                client.socket.send(b"using gpu=GPU-1 pageable=0 unpageable=0\n" * 1000)
-    before = rounds(node)
-    time.sleep(0.3)  # only time shows whether a loop spins: it would make 10,000 rounds
-    assert rounds(node) - before < 1_000
+def test_a_postponed_connection_that_ends_is_let_go_of_at_once(tmp_path):
+    loop = Loop()
+    server = Server(loop, Desk(Turns(Rules(), epoch="0000000a"), registry=None))
+    server.listen(bind(tmp_path / "socket", 0o600), "noisy")
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.connect(str(tmp_path / "socket"))
+    loop.turn()
+    (connection,) = server.connections.values()
+    connection.budget.spend(10**9)
+    client.send(b"hello")
+    loop.turn()
+    assert connection.paused
+
+    client.close()
+    loop.turn()
+    assert server.connections == {}
 
 
-def rounds(node):
-    return sum(map(int, status(node, "daemon")[0]["loop"].split(",")))
+def test_the_loop_sleeps_while_a_connection_with_unread_lines_is_paused():
+    loop = Loop()
+    ours, theirs = socket.socketpair()
+    connection = Connection(1, ours, loop, "noisy", Budget())
+    read, rang = [], []
+    loop.watch(connection.descriptor, lambda _mask: read.append(connection.receive()))
+    theirs.send(b"want gpus=GPU-1\n")
+    due = loop.clock() + 0.02
+    loop.add_alarm(lambda: float("inf") if rang else due, rang.append)
+    connection.pause()
+    loop.turn()
+    assert (len(rang), read) == (1, [])
 
-
-def test_a_postponed_connection_that_ends_is_let_go_of_at_once(node):
-    noisy, mate = connect(node, "noisy", "GPU-1"), connect(node, "noisy", "GPU-1")
-    noisy.socket.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            noisy.socket.send(b"using gpu=GPU-1 pageable=0 unpageable=0\n" * 1000)
-    noisy.close()
-    mate.want()
-
-    assert mate.hear("grant")
-    assert status(node, "container")[0]["processes"] == "1"
+    connection.go_on()
+    loop.turn()
+    assert read == [b"want gpus=GPU-1\n"]
+    theirs.close()
+    connection.close()
 
 
 def say_and_never_read(clients):
