@@ -4,6 +4,7 @@ The rule it owns: a container is one customer.  Its connections share lines a ro
 Pure: the clock is an argument.  A line counts once for each 64 bytes that it begins: that is what a usual one has.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from schedulerd.policies import FOREVER, Seconds
@@ -57,11 +58,11 @@ class Budget:
     unread: int = 0
     """Bytes of answers that wait in the daemon."""
 
-    def begin_round(self, number: int, now: Seconds) -> None:
-        """Allow the lines of a new round, unless the budget is used up."""
+    def begin_round(self, number: int, clock: Callable[[], Seconds]) -> None:
+        """Allow the lines of a new round, unless the budget is used up; only then is the clock looked at."""
         self.round = number
         if self.left <= 0:
-            self.refill(now)
+            self.refill(clock())
         self.left_this_round = self.limits.a_round if self.left > 0 else 0
 
     def spend(self, lines: int) -> None:

@@ -101,7 +101,7 @@ class Server:
         budget = listener.budget
         for _ in range(_ACCEPT_AT_ONCE):
             if budget.round != self.loop.rounds:
-                budget.begin_round(self.loop.rounds, self.loop.clock())
+                budget.begin_round(self.loop.rounds, self.loop.clock)
             if budget.left_this_round <= 0:
                 if budget.is_used_up:
                     self._postpone(budget, listener, listener.folder)
@@ -129,13 +129,10 @@ class Server:
     def _ready(self, connection: Connection, mask: int) -> None:
         budget = connection.budget
         if budget.round != self.loop.rounds:
-            budget.begin_round(self.loop.rounds, self.loop.clock())
+            budget.begin_round(self.loop.rounds, self.loop.clock)
         if budget.left_this_round <= 0:
             self._not_now(connection, mask)
-        else:
-            self._read(connection, budget)
-
-    def _read(self, connection: Connection, budget: Budget) -> None:
+            return
         try:
             data = connection.receive()
         except Broken:

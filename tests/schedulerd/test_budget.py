@@ -12,7 +12,7 @@ def say(budget, lines, *, now, first_round=0):
     """A container says so many lines, one at a time and as fast as it may: the rounds that it took."""
     rounds = 0
     while lines:
-        budget.begin_round(first_round + rounds, now)
+        budget.begin_round(first_round + rounds, lambda: now)
         rounds += 1
         if budget.is_used_up:
             break
@@ -61,7 +61,7 @@ def test_in_the_long_run_a_container_says_its_lines_a_second():
 
 def test_what_was_said_too_much_is_waited_for():
     budget = Budget(LIMITS)
-    budget.begin_round(1, 0.0)
+    budget.begin_round(1, lambda: 0.0)
     budget.spend(150)
 
     assert budget.resumes_at == pytest.approx(0.6)
