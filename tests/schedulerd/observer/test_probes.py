@@ -64,7 +64,9 @@ def test_a_turn_loop_that_is_gone_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-def test_an_observer_that_is_frozen_or_dies_is_no_reason_to_end_the_turn_loop(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_observer_that_is_frozen_or_dies_is_no_reason_to_end_the_turn_loop(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with observed_daemon(tmp_path) as (daemon, observer):
         until(lambda: is_ready(daemon))
         observer.send_signal(number)
@@ -160,7 +162,9 @@ def test_a_page_of_an_observer_without_a_turn_process_says_so(observer: Observer
     assert (status, b"nvshare_schedulerd_turn_loop_up 0\n" in page) == (200, True)
 
 
-def test_what_it_lacks_is_said_and_is_no_reason_to_call_it_ill(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_lacks_is_said_and_is_no_reason_to_call_it_ill(
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(observer, "healthy", lambda: "")
     monkeypatch.setattr(observer, "ailment", lambda: "no look at the cards has come to an end for 301 s")
 
