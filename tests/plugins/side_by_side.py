@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 DIST = "loadscope"
 """What `make test` gives as --dist."""
-_ON_A_NODE = ("tests/system/cluster/", "tests/system/install/", "tests/system/deviceplugin/")
+_ON_A_NODE = tuple(f"tests/system/{folder}/" for folder in ("cluster", "deviceplugin", "install", "manifests"))
 
 
 class _Queues(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types
