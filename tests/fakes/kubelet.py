@@ -1,7 +1,7 @@
 """A kubelet stand-in: the registration socket, and one client of each plugin that registers.
 
 Only for faults that a real kubelet cannot be made to show; the drills run on a real one.  Keeps the kubelet's manners:
-dials from within Register, asks for options, then listens to the list.  May import `deviceplugin.kubelet_api`.
+dials from within Register, asks for options, then listens to the list.
 """
 
 import contextlib
