@@ -1,7 +1,7 @@
 """A kubelet stand-in: the registration socket, and one client of each plugin that registers.
 
 Only for faults that a real kubelet cannot be made to show; the drills run on a real one.  Keeps the kubelet's manners:
-dials from within Register, asks for options, then listens to the list.  May import `deviceplugin.kubelet_api`.
+dials from within Register, asks for options, then listens to the list.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ from typing import Any
 
 import grpc
 
-from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, REGISTRATION, messages
-from deviceplugin.kubelet_api.rpc import ask, dial, serve_calls
+from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, HEALTHY, REGISTRATION, messages
+from adapters.kubelet.rpc import ask, dial, serve_calls
 
 
 class Kubelet:

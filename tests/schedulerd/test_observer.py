@@ -5,35 +5,31 @@ import threading
 import time
 from concurrent import futures
 
-import grpc
 import pytest
 
+from adapters.kubelet.pod_resources import ContainerDevices, Devices
 from contract.grammar import AllocationKind, Mode
 from contract.line import Line, decode, encode
 from schedulerd.core.node_state import PodFacts
-from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
-    ContainerDevices,
-    ContainerResources,
-    ListPodResourcesResponse,
-    PodResources,
-)
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness, jain
 from schedulerd.observer.kubelet import Kubelet
 from schedulerd.observer.pod_facts import Owner, as_line, facts, owners, summarise
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
+from tests.adapters.kubelet.fake_pod_resources import FakePodResources
+from tests.adapters.kubelet.fake_pod_resources import pod as kubelet_pod
 from tests.schedulerd.client import PATIENCE
-from tests.schedulerd.generate_kubelet_api import stale
 
 OWNER = Owner("team", "train", "main")
 
 
-def listing(*ids, resource="nvshare.com/gpu"):
-    devices = ContainerDevices(resource_name=resource, device_ids=ids)
-    return [
-        PodResources(name="train", namespace="team", containers=[ContainerResources(name="main", devices=[devices])])
-    ]
+def listing(*ids):
+    return [kubelet_pod("team", "train", main={"nvshare.com/gpu": ids})]
+
+
+def container_with(*ids, resource="nvshare.com/gpu"):
+    return ContainerDevices("team", "train", "main", (Devices(resource, ids),))
 
 
 def pod(annotations=None, *, mode=None, priority=None):
@@ -44,18 +40,14 @@ def pod(annotations=None, *, mode=None, priority=None):
     }
 
 
-def test_the_generated_code_is_not_stale():
-    assert stale() == []
-
-
 def test_a_container_is_found_by_the_very_set_of_its_devices():
-    found = owners(listing("GPU-1__0", "GPU-2__3"))
+    found = owners([container_with("GPU-1__0", "GPU-2__3")])
 
     assert found == {frozenset({"GPU-2__3", "GPU-1__0"}): OWNER}
 
 
 def test_other_resources_are_not_ours():
-    assert owners(listing("GPU-1", resource="nvidia.com/gpu")) == {}
+    assert owners([container_with("GPU-1", resource="nvidia.com/gpu")]) == {}
 
 
 @pytest.mark.parametrize(
@@ -88,33 +80,11 @@ def test_the_answer_names_only_what_is_known():
     )
 
 
-class FakeKubelet(grpc.GenericRpcHandler):
-    """pod-resources over a real socket."""
-
-    def __init__(self, path):
-        self.calls, self.pods = 0, []
-        self.server = grpc.server(futures.ThreadPoolExecutor(2))
-        self.server.add_generic_rpc_handlers((self,))
-        self.server.add_insecure_port(f"unix://{path}")
-        self.server.start()
-
-    def service(self, details):
-        if details.method != "/v1.PodResourcesLister/List":
-            return None
-        return grpc.unary_unary_rpc_method_handler(
-            self._list, response_serializer=ListPodResourcesResponse.SerializeToString
-        )
-
-    def _list(self, _request, _context):
-        self.calls += 1
-        return ListPodResourcesResponse(pod_resources=self.pods)
-
-
 @pytest.fixture
 def fake(tmp_path):
-    one = FakeKubelet(tmp_path / "kubelet.sock")
+    one = FakePodResources(tmp_path / "kubelet.sock")
     yield one
-    one.server.stop(None)
+    one.stop()
 
 
 def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
@@ -124,6 +94,14 @@ def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
         assert kubelet.owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 1) == OWNER
 
     assert fake.calls == 1
+
+
+def test_the_list_of_a_large_node_is_read(fake, tmp_path):
+    ids = [f"GPU-{number:040d}__0" for number in range(100_000)]
+    fake.pods = [*listing("GPU-1__0"), kubelet_pod("team", "large", main={"other": ids})]
+    assert sum(one.ByteSize() for one in fake.pods) > 4 << 20
+
+    assert Kubelet(tmp_path / "kubelet.sock").owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20) == OWNER
 
 
 def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake, tmp_path):
