@@ -1,7 +1,6 @@
 """`nvshare-device-plugin`: `serve` on a node, `explain` a choice anywhere.
 
 Owns the command line: reads flags, sets up logging, turns our errors into one sentence and an exit code.
-May import `settings`, `serve`, `supervise`, `explain`, `errors`.
 """
 
 import argparse
@@ -16,9 +15,13 @@ from deviceplugin.plugin import serve
 from deviceplugin.reporting.node_reports import load_client
 from deviceplugin.supervisor import supervise
 
+log = logging.getLogger(__name__)
+
 
 def _serve(given: argparse.Namespace) -> int:
-    read = settings.read_settings(given)
+    values = settings.TABLE.read(vars(given), os.environ, settings.TABLE.read_file(given.settings))
+    log.info("settings: %s", settings.TABLE.describe(values))
+    read = settings.build(values)
     if given.no_supervisor:
         return serve(read)
     return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_client)
@@ -34,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nvshare-device-plugin", description="Slots on shared GPUs for the kubelet.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     serving = commands.add_parser("serve", help="serve the kubelet until SIGTERM")
-    settings.add_arguments(serving, os.environ)
+    settings.TABLE.add_flags(serving)
     serving.add_argument("--no-supervisor", action="store_true", help="one process that nobody starts again")
     serving.set_defaults(run=_serve)
     explaining = commands.add_parser("explain", help="which slots a container would get, and why")

@@ -12,13 +12,13 @@ from contract.sharing.scoring import Weights
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.cdi_support import NOTE, Injection, takes_cdi
-from deviceplugin.settings import Inject, Settings, add_arguments, read_settings
+from deviceplugin.settings import TABLE, Inject, Settings, read_settings
 
 
 def read(*flags: str, **environment: str) -> Settings:
     parser = argparse.ArgumentParser()
-    add_arguments(parser, environment)
-    return read_settings(parser.parse_args(list(flags)))
+    TABLE.add_flags(parser)
+    return read_settings(vars(parser.parse_args(list(flags))), environment, {})
 
 
 def test_without_flags_the_settings_are_the_contracts() -> None:
