@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from contract.allocation import Allocation
 from contract.reasons import Refusal
-from deviceplugin.core.allocation import Allocation
 from deviceplugin.reporting.event_queue import Event
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from adapters import nvml
 from adapters.nvml import Handle, NoAnswer, Xid
-from deviceplugin.core.inventory import Gpu
+from contract.sharing.inventory import Gpu
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.schedulerd.client import running_daemon
+from tests.fakes.wire.client import running_daemon
 
 ROOT = Path(__file__).parents[2]
 _NVSHARECTL = """

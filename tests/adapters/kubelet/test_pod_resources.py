@@ -8,7 +8,7 @@ import pytest
 from adapters.kubelet.generated import podresources_v1_pb2 as messages
 from adapters.kubelet.pod_resources import ContainerDevices, Devices, PodResources
 from adapters.kubelet.rpc import RpcError
-from tests.adapters.kubelet.fake_pod_resources import FakePodResources, pod
+from tests.fakes.pod_resources import FakePodResources, pod
 
 GRPC_DEFAULT_BYTES = 4 << 20
 
