@@ -45,6 +45,11 @@ class Option:
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 
+    def add_flag(self, parser: ArgumentParser) -> None:
+        """Add the flag; it stays None where it is not given."""
+        action = "append" if self.many else "store"
+        parser.add_argument(self.flag, dest=self.name, action=action, metavar="VALUE", help=_help(self))
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -60,8 +65,7 @@ class Table:
         """Add a flag for every option, and one for the settings file."""
         parser.add_argument("--settings", metavar="FILE", help="YAML file with any of the settings below, by name")
         for option in self.options:
-            action = "append" if option.many else "store"
-            parser.add_argument(option.flag, dest=option.name, action=action, metavar="VALUE", help=_help(option))
+            option.add_flag(parser)
 
     def variable(self, option: Option) -> str:
         """Return the name of an option's variable."""
@@ -71,7 +75,7 @@ class Table:
         """Return every option's value by its name; flags may hold other arguments too."""
         self._refuse_unknown_keys(file)
         self._refuse_unknown_variables(environ)
-        return {option.name: self._value(option, flags, environ, file) for option in self.options}
+        return {option.name: self.read_one(option, flags, environ, file) for option in self.options}
 
     def read_file(self, path: str | None) -> Mapping[str, Any]:
         """Return what a settings file says; nothing where no file is named."""
@@ -107,9 +111,10 @@ class Table:
             names = ", ".join(sorted(known))
             raise self.error(f"the variable {unknown[0]} is no setting. Unset it, or use one of: {names}.")
 
-    def _value(
+    def read_one(
         self, option: Option, flags: Mapping[str, Any], environ: Mapping[str, str], file: Mapping[str, Any]
     ) -> Any:
+        """Return one option's value, whatever else is said: for a command that needs no other."""
         given, way = self._given(option, flags, environ, file)
         texts = self._texts(option, given, way)
         values = tuple(read_text(option.kind, text, way=way, error=self.error) for text in texts)

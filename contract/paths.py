@@ -21,6 +21,9 @@ NODE_ALLOCATIONS = "/var/lib/nvshare/allocations"
 NODE_ADMIN_FOLDER = "/var/run/nvshare-admin"
 NODE_CONTROL_SOCKET = "/var/run/nvshare-admin/control.sock"
 
+# In the device plugin's own container.
+DEVICE_PLUGIN_HEALTH_SOCKET = "/tmp/nvshare-device-plugin-health.sock"
+
 # Names within those folders.
 OWN_FOLDER = "mine"
 SOCKET_NAME = "scheduler.sock"

@@ -9,16 +9,21 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from adapters.pages.health import ask_health
 from deviceplugin import explain, settings
-from deviceplugin.errors import DevicePluginError
-from deviceplugin.plugin import serve
-from deviceplugin.reporting.node_reports import load_client
-from deviceplugin.supervisor import supervise
+from deviceplugin.errors import DevicePluginError, NotWell
+
+_PROBE_PATIENCE = 4.0
+"""Less than a kubelet waits: the sentence is to reach its event."""
 
 log = logging.getLogger(__name__)
 
 
 def _serve(given: argparse.Namespace) -> int:
+    from deviceplugin.plugin import serve
+    from deviceplugin.reporting.node_reports import load_client
+    from deviceplugin.supervisor import supervise
+
     values = settings.TABLE.read(vars(given), os.environ, settings.TABLE.read_file(given.settings))
     log.info("settings: %s", settings.TABLE.describe(values))
     read = settings.build(values)
@@ -32,6 +37,14 @@ def _explain(given: argparse.Namespace) -> int:
     return 0
 
 
+def _healthz(given: argparse.Namespace) -> int:
+    is_well, sentence = ask_health(settings.read_health_socket(vars(given), os.environ), within=_PROBE_PATIENCE)
+    if not is_well:
+        raise NotWell(sentence)
+    print(sentence)
+    return 0
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Every command and flag."""
     parser = argparse.ArgumentParser(prog="nvshare-device-plugin", description="Slots on shared GPUs for the kubelet.")
@@ -40,6 +53,9 @@ def build_parser() -> argparse.ArgumentParser:
     settings.TABLE.add_flags(serving)
     serving.add_argument("--no-supervisor", action="store_true", help="one process that nobody starts again")
     serving.set_defaults(run=_serve)
+    probing = commands.add_parser("healthz", help="ask the plugin that runs here whether it is well")
+    settings.HEALTH_SOCKET.add_flag(probing)
+    probing.set_defaults(run=_healthz)
     explaining = commands.add_parser("explain", help="which slots a container would get, and why")
     explain.add_arguments(explaining)
     explaining.set_defaults(run=_explain)

@@ -19,6 +19,10 @@ class NvmlUnavailable(DevicePluginError):
     """NVML cannot be loaded, or does not answer."""
 
 
+class NotWell(DevicePluginError):
+    """The plugin that a probe asks says that it is not well, or does not answer."""
+
+
 class GpuGone(DevicePluginError):
     """NVML says that this GPU does not answer any more."""
 

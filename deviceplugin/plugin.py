@@ -6,13 +6,20 @@ Owns the wiring and nothing else; every part gets what it needs as an argument. 
 import contextlib
 import logging
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
+from adapters.pages.health import HEALTHZ, health_page
+from adapters.pages.listeners import listen_on_path, listen_on_port
+from adapters.pages.renderer import Page
+from adapters.pages.request import Answer
+from adapters.pages.server import Server
 from contract import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
@@ -31,7 +38,6 @@ from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
 from deviceplugin.node.state_file import Note
-from deviceplugin.pages import serve_pages
 from deviceplugin.reconciler import Steward, StewardParts
 from deviceplugin.reporting.metrics import Counts, NodeCollector
 from deviceplugin.reporting.node_reports import Cluster, KubernetesCluster
@@ -102,7 +108,7 @@ class Plugin:
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
         self._is_serving = True
-        with self._pages():
+        with self._served():
             self._prepare(stop)
             living = Living(self._kubelet_side(), self._parts(), self.tell)
             with contextlib.closing(living):
@@ -126,21 +132,22 @@ class Plugin:
         return f"No GPU is given out: {health.STUCK}." if self.watch.is_stuck else ""
 
     @contextlib.contextmanager
-    def _pages(self) -> Iterator[None]:
-        if self.settings.metrics_port is None:
+    def _served(self) -> Iterator[None]:
+        """Serve metrics to everybody, and health to probes: each has places of its own."""
+        health = health_page(self.why_not_healthy, lambda: "The node is prepared, and GPUs are watched.")
+        port, path = self.settings.metrics_port, self.settings.health_socket
+        with contextlib.ExitStack() as ending:
+            if port is not None:
+                listener = _listen(port, lambda: listen_on_port(port), "--metrics-port")
+                log.info("metrics on port %d", listener.getsockname()[1])
+                _serve(listener, {"/metrics": self._metrics_page, HEALTHZ: health}, ending)
+            if path is not None:
+                _serve(_listen(path, lambda: listen_on_path(path), "--health-socket"), {HEALTHZ: health}, ending)
             yield
-            return
-        try:
-            end = serve_pages(self.settings.metrics_port, self.registry, self.why_not_healthy)
-        except OSError as error:
-            taken = self.settings.metrics_port
-            raise BadSetting(
-                f"port {taken} cannot be served: {error}. Give --metrics-port another one, or off."
-            ) from error
-        try:
-            yield
-        finally:
-            end()
+
+    def _metrics_page(self, accept: str) -> Answer:
+        encode, content_type = choose_encoder(accept)
+        return Answer(200, content_type, encode(self.registry))
 
     @contextlib.contextmanager
     def _in_threads(self, stop: threading.Event) -> Iterator[None]:
@@ -231,6 +238,19 @@ class Plugin:
             times=self.settings.times,
             cluster=cluster,
         )
+
+
+def _listen(place: int | Path, listen: Callable[[], socket.socket], flag: str) -> socket.socket:
+    try:
+        return listen()
+    except OSError as error:
+        raise BadSetting(f"{place} cannot be listened on: {error}. Give {flag} another place, or off.") from error
+
+
+def _serve(listener: socket.socket, pages: Mapping[str, Page], ending: contextlib.ExitStack) -> None:
+    server = Server(listener, pages)
+    server.start()
+    ending.callback(server.close)
 
 
 def stop_when_told() -> threading.Event:

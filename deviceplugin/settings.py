@@ -77,6 +77,8 @@ class Settings:
     """Empty: the pod's own service account."""
     metrics_port: int | None = names.METRICS_PORT
     """None: no metrics; 0: any free port."""
+    health_socket: Path | None = Path(paths.DEVICE_PLUGIN_HEALTH_SOCKET)
+    """Where probes ask; None: nowhere."""
     times: Times = field(default_factory=Times)
 
 
@@ -94,6 +96,10 @@ def _weights(text: str) -> Weights | None:
     return Weights.read(text) if text else None
 
 
+def _path_or_off(text: str) -> Path | None:
+    return None if text == "off" else ABSOLUTE_PATH.read(text)
+
+
 _WEIGHTS = Kind("weights such as " + ",".join(Weights.default_text()) + ", a part of them, or default", _weights)
 _METRICS = Kind(f"{PORT.form}, or off", _port_or_off)
 _TIMES: tuple[tuple[str, str], ...] = (
@@ -104,6 +110,12 @@ _TIMES: tuple[tuple[str, str], ...] = (
     ("report", "between two writes to the API server at least"),
     ("others", "a GPU that another plugin gave out is shared when it was not seen for so long"),
     ("load_fresh", "older load is not believed"),
+)
+HEALTH_SOCKET = Option(
+    "health_socket",
+    Kind(f"{ABSOLUTE_PATH.form}, or off", _path_or_off),
+    paths.DEVICE_PLUGIN_HEALTH_SOCKET,
+    "where `healthz` asks",
 )
 OPTIONS: tuple[Option, ...] = (
     Option("node_root", ABSOLUTE_PATH, paths.NODE_ROOT, "our folder on the node, at the same path here"),
@@ -124,6 +136,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("node_name", TEXT, "", "this node; empty: nothing is told to the cluster", variable="NODE_NAME"),
     Option("kubeconfig", TEXT, "", "how to reach the API server; empty: as a pod does"),
     Option("metrics_port", _METRICS, str(names.METRICS_PORT), "where /metrics is served; 0 takes a free one"),
+    HEALTH_SOCKET,
     *(
         Option(
             f"{name}_seconds", Kind("seconds above 0, such as 0.5 or 30", _seconds), f"{getattr(Times(), name):g}", told
@@ -157,8 +170,16 @@ def build(values: Mapping[str, Any]) -> Settings:
 
 _AS_THEY_ARE = (
     *("kubelet_folder", "pod_resources_socket", "control_socket", "hook_file"),
-    *("strategy", "weights", "inject", "node_name", "kubeconfig", "metrics_port"),
+    *("strategy", "weights", "inject", "node_name", "kubeconfig", "metrics_port", "health_socket"),
 )
+
+
+def read_health_socket(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Path:
+    """Return the path by which a probe and the plugin find each other."""
+    path: Path | None = TABLE.read_one(HEALTH_SOCKET, flags, environ, {})
+    if path is None:
+        raise BadSetting("there is no socket to ask: --health-socket is off. Name the one that `serve` has.")
+    return path
 
 
 def read_rules(slots: int, slots_for: Sequence[str], exclude: Sequence[str]) -> Rules:

@@ -8,7 +8,7 @@ import os
 import sys
 
 from schedulerd.errors import SchedulerError
-from schedulerd.settings import build_parser, read_settings
+from schedulerd.settings import PROBES, build_parser, read_settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,6 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
             from schedulerd.observer.process import observe
 
             return observe(settings)
+        if flags.part in PROBES:
+            from schedulerd.control.client import probe
+
+            print(probe(settings.control, flags.part))
+            return 0
         from schedulerd.daemon import run_turns
 
         return run_turns(settings, sys.argv[1:] if arguments is None else arguments)

@@ -85,7 +85,7 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     _IDENTITIES[settings.identity](settings, server, control, node, leaving)
     control.listen(control_socket)
     if settings.observer is Observer.SPAWN:
-        companion = Companion(loop, arguments)
+        companion = Companion(loop, arguments, lambda: node.observer_spoke_at)
         leaving.callback(companion.end)
         companion.start()
     log.info("epoch %s, policy %s, control on %s", turns.grants.epoch, rules.policy.name, settings.control)

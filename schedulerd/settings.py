@@ -17,6 +17,7 @@ from schedulerd.errors import Unusable
 from schedulerd.policies import POLICIES
 
 ENV_PREFIX = "NVSHARE_SCHEDULERD_"
+PROBES = ("healthz", "readyz")
 
 
 class Identity(StrEnum):
@@ -154,8 +155,9 @@ def build_parser() -> ArgumentParser:
         "part",
         nargs="?",
         default="turns",
-        choices=("turns", "observe"),
-        help="turns: the turn loop (default); observe: NVML, the cluster and metrics, in a process of its own",
+        choices=("turns", "observe", *PROBES),
+        help="turns: the turn loop (default); observe: NVML, the cluster and metrics, in a process of its own; "
+        "healthz, readyz: ask whether the turn loop answers, and whether the observer is there too",
     )
     TABLE.add_flags(parser)
     return parser

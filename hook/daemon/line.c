@@ -1,4 +1,4 @@
-/* A line of the wire.  Pure: text in, words out; what the words mean is turns.c's business. */
+/* A line of the wire.  Pure: text in, words out; what the words mean, turns/ knows. */
 #include "daemon/line.h"
 
 #include <stdio.h>

@@ -105,9 +105,10 @@ def write_header(functions: list[Function]) -> str:
     numbers = "".join(f"    WORK_{one.symbol},\n" for one in functions if one.kind == "work")
     wrapped = "".join(f"{one.result} {one.symbol}({one.parameters});\n" for one in functions if one.kind != NOT_WRAPPED)
     return (
+        "#ifndef NVSHARE_DRIVER_H\n#define NVSHARE_DRIVER_H\n"
         '#include "driver/abi.h"\n\n/* The driver\'s own functions; NULL where it lacks one. */\n'
         f"struct driver {{\n{members}}};\nextern struct driver driver;\n\n"
-        f"enum {{\n    WORK_NONE,\n{numbers}}};\n\n{wrapped}"
+        f"enum {{\n    WORK_NONE,\n{numbers}}};\n\n{wrapped}#endif\n"
     )
 
 
@@ -136,7 +137,7 @@ def main(table: str, folder: str) -> None:
         write_wrapper(one) for one in functions if one.kind in BODIES
     )
     files = {
-        "driver/driver.h": _GUARD.format(write_header(functions)),
+        "driver/driver.h": write_header(functions),
         "driver/entries.c": write_entries(functions),
         "wrappers/made_wrappers.c": wrappers,
         "exports.map": write_exports(functions),

@@ -1,7 +1,7 @@
 /* Markers: events behind what was launched, recorded when a piece is used up, when a turn ends, when a stream ends.
  *
  * The rule: to mark never waits, since whoever marks holds the lock.  When there are many, the youngest marker of the same
- * stream moves behind the new piece; a stream without one gets one more.  May call capture, events and streams. */
+ * stream moves behind the new piece; a stream without one gets one more. */
 #include <stdlib.h>
 
 #include "driver/contexts.h"

@@ -1,4 +1,4 @@
-/* The fast path: may this thread put work on that GPU now?
+/* The gate: may this thread put work on that GPU now?  The frame around the driver's call is wrappers/launch.h.
  *
  * Each thread owns a slot.  To launch: exchange(slot.in, gpu), then read the gate; closed: slot.in back to 0 and the slow
  * path; open: the driver's call, then a releasing store of 0.  To yield: close the gate, then read every slot.

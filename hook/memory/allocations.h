@@ -1,4 +1,4 @@
-/* A hash table of allocations, by name.  Not locked: memory.c does that. */
+/* A hash table of allocations, by name.  Not locked: its caller holds the lock of memory. */
 #ifndef NVSHARE_ALLOCATIONS_H
 #define NVSHARE_ALLOCATIONS_H
 

@@ -1,7 +1,7 @@
 /* The ledger's layout: a slot a process, in it a line a GPU, in the order of the welcome that came with it.
  *
- * The rule: a process writes its own slot only, and a total is never stored.  Knows GPUs by their place (devices.h);
- * nothing of allocations. */
+ * The rule: a process writes its own slot only, and a total is never stored.  It knows GPUs by their place (driver/devices.h),
+ * and nothing of allocations. */
 #include "memory/ledger.h"
 
 #include <stdatomic.h>

@@ -1,9 +1,10 @@
 /* What the container has allocated.
  *
  * The rule: a total is never stored, so none can be wrong.  Each process keeps its own numbers in its own slot of the
- * ledger (ledger.c); what the container holds is the sum over the slots, and the daemon clears the slot of a process that died.  To
- * stay under a cap: add to the own slot, sum, take back when the sum is over; two that race may both be refused, never
- * both admitted.  The books are a hash table, so an allocation costs the same with 20,000 alive as with none. */
+ * ledger (ledger.c); what the container holds is the sum over the slots, and the daemon clears the slot of a process that
+ * died.  To stay under a cap: add to the own slot, sum, take back when the sum is over; two that race may both be
+ * refused, never both admitted.  The list of allocations is a hash table: with 20,000 alive, one more costs what it costs
+ * with none. */
 #include "memory/memory.h"
 
 #include <stdatomic.h>
@@ -199,7 +200,7 @@ void memory_touch(int gpu) {
     lock_release(LOCK_MEMORY);
 }
 
-/* ------------------------------------------------------------------------------------------------ the books */
+/* ------------------------------------------------------------------------------------------------ the allocations */
 
 void memory_remember(const struct allocation *allocation) {
     lock_take(LOCK_MEMORY);
@@ -219,7 +220,7 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
 }
 
 /* The driver may have given the same address to another thread before we come to hear of its return: then it is in the
- * books twice, and the older entry is found. */
+ * list twice, and the older entry is found. */
 struct forgotten memory_forget(enum memory_space space, uint64_t name) {
     struct forgotten forgotten = {.gpu = -1};
     lock_take(LOCK_MEMORY);

@@ -13,6 +13,8 @@ from schedulerd.errors import Unusable
 
 ENDINGS = ("end", "ok", "error")
 _PATIENCE = 10.0
+_PROBE_PATIENCE = 4.0
+"""Less than a kubelet waits: the sentence is to reach its event."""
 
 
 class ControlClient:
@@ -68,3 +70,10 @@ class ControlClient:
             yield line
         if line.verb == "error":
             raise Unusable(line.words.get("message", "refused") + ".")
+
+
+def probe(path: str | os.PathLike[str], verb: str) -> str:
+    """Return a sentence when the turn process says that it is well; raise one when it does not."""
+    with ControlClient(path, patience=_PROBE_PATIENCE) as asking:
+        list(asking.ask(verb))
+    return "The turn loop answers."

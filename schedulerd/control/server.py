@@ -60,6 +60,9 @@ class Requests:
             "resume": self._resume,
             "figures": self._figures,
             "pod": self._pod,
+            "beat": lambda _words: iter(()),
+            "healthz": self._healthz,
+            "readyz": self._readyz,
         }
         self.steers = ("quantum", "policy", "drain", "pause", "resume")
 
@@ -81,6 +84,15 @@ class Requests:
 
     def _status(self, _words: Words) -> Iterator[bytes]:
         return status.status(self.turns, self.node, self.clock())
+
+    def _healthz(self, _words: Words) -> Iterator[bytes]:
+        """Answer a liveness probe: an answer in time is the proof, whatever the observer does."""
+        return iter((OK,))
+
+    def _readyz(self, _words: Words) -> Iterator[bytes]:
+        if reason := self.node.why_not_ready(self.clock()):
+            raise NotPossible(reason)
+        return iter((OK,))
 
     def _quantum(self, words: Words) -> Iterator[bytes]:
         text = words.get("time", "")
@@ -226,6 +238,9 @@ class Control:
         if line.verb == "observe":
             asker.observes = True
             self.on_observer()
+        if asker.observes:
+            self.requests.node.observer_spoke_at = self.loop.clock()
+        if line.verb == "observe":
             return
         if line.verb in self.requests.steers:
             log.info("%s: %s", asker.who, encode(line).decode().strip())

@@ -11,6 +11,8 @@ from contract.grammar import AllocationKind, Mode
 Seconds = float
 _FRESH: Seconds = 10.0
 """Figures come every second, from a slow card every few."""
+_SILENT: Seconds = 20.0
+"""An observer that runs says something every few seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,15 @@ class Node:
     loop: Latency | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     """Lines that were refused, by code."""
+    observer_spoke_at: Seconds | None = None
+    """When the observer last said anything."""
+
+    def why_not_ready(self, now: Seconds) -> str:
+        """Return what is missing beside the turns; empty when nothing is."""
+        if self.observer_spoke_at is None:
+            return "the observer has not come yet: metrics, weights and caps wait for it"
+        silent = now - self.observer_spoke_at
+        return f"the observer has said nothing for {silent:.0f} s: see the log" if silent > _SILENT else ""
 
     def hear(self, gpu: str, figures: Figures, now: Seconds) -> None:
         """NVML has said something of a card."""

@@ -1,6 +1,7 @@
 """The observer as a child of the turn process: started, started again when it dies, ended with it.
 
-Owns the pauses between starts.  A child watches for its parent's death itself, so that a killed daemon leaves none.
+Owns the pauses between starts, and that a child that has frozen is ended: it would never end by itself.
+A child watches for its parent's death itself, so that a killed daemon leaves none.
 May import the loop and the standard library.
 """
 
@@ -8,6 +9,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 from schedulerd.eventloop.loop import Loop, Seconds
 
@@ -19,19 +21,32 @@ _STEADY: Seconds = 30.0
 """Who has lived so long starts again at once."""
 PARENT_VARIABLE = "NVSHARE_OBSERVER_OF"
 _NEVER = float("inf")
+_CHECK_EVERY: Seconds = 20.0
+_MOST_MISSED = 3
+"""Checks in a row without a word from it; one is missed when this machine itself was suspended."""
 
 
 class Companion:
-    """The child and when to start it next."""
+    """The child and when to start it next; `last_word` tells when it last said anything."""
 
-    def __init__(self, loop: Loop, arguments: list[str]) -> None:
-        self._loop = loop
+    def __init__(
+        self,
+        loop: Loop,
+        arguments: list[str],
+        last_word: Callable[[], Seconds | None],
+        check_every: Seconds = _CHECK_EVERY,
+    ) -> None:
+        self._loop, self._last_word, self._check_every = loop, last_word, check_every
         self._command = [sys.executable, "-m", "schedulerd", "observe", *(one for one in arguments if one != "turns")]
         self._process: subprocess.Popen[bytes] | None = None
         self._started: Seconds = 0.0
         self._start_at: Seconds = _NEVER
         self._pause = _FIRST_PAUSE
+        self._check_at: Seconds = _NEVER
+        self._heard: Seconds | None = None
+        self._missed = 0
         loop.add_alarm(lambda: self._start_at, lambda _now: self.start())
+        loop.add_alarm(lambda: self._check_at, self._check)
 
     def start(self) -> None:
         """Start it, and watch for its end."""
@@ -46,12 +61,24 @@ class Companion:
             self._pause_first(f"the observer cannot be started: {error}")
         else:
             self._loop.watch(descriptor, lambda _mask: self._ended(descriptor))
+            self._missed, self._check_at = 0, self._started + self._check_every
+
+    def _check(self, now: Seconds) -> None:
+        """End a child that has said nothing for too long; its end has it started again."""
+        self._check_at = now + self._check_every
+        said = self._last_word()
+        self._missed = self._missed + 1 if said == self._heard else 0
+        self._heard = said
+        if self._missed >= _MOST_MISSED and self._process is not None:
+            log.warning("the observer has said nothing for %.0f s: it is ended", self._missed * self._check_every)
+            self._check_at = _NEVER
+            self._process.kill()
 
     def _ended(self, descriptor: int) -> None:
         self._loop.close(descriptor)
         assert self._process is not None
         code = self._process.wait()
-        self._process = None
+        self._process, self._check_at = None, _NEVER
         self._pause_first(f"the observer has ended ({code})")
 
     def _pause_first(self, why: str) -> None:

@@ -7,10 +7,13 @@ import ctypes
 import logging
 import os
 import signal
+import socket
 import threading
 
+from adapters.pages.listeners import listen_on_port
+from adapters.pages.server import Server
+from schedulerd.errors import Unusable
 from schedulerd.eventloop.child_process import PARENT_VARIABLE
-from schedulerd.observer.pages import Pages
 from schedulerd.observer.service import Observer
 from schedulerd.settings import Settings
 
@@ -25,12 +28,20 @@ def observe(settings: Settings) -> int:
     observer = Observer(settings)
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave())
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave())
-    pages = Pages(settings.metrics_port, observer.metrics, observer.healthy, observer.ailment)
-    log.info("metrics on port %d", pages.server_address[1])
-    threading.Thread(target=pages.serve_forever, name="http", daemon=True).start()
+    listener = _listen(settings.metrics_port)
+    log.info("metrics on port %d", listener.getsockname()[1])
+    Server(listener, observer.pages()).start()
+    threading.Thread(target=observer.beat_for_ever, name="beat", daemon=True).start()
     threading.Thread(target=observer.look_for_ever, name="cards", daemon=True).start()
     observer.follow()
     return 0
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return listen_on_port(port)
+    except OSError as error:
+        raise Unusable(f"cannot serve on port {port}: {error.strerror}. Choose another with --metrics-port.") from None
 
 
 def _leave() -> None:

@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from adapters.pages.health import HEALTHZ, health_page
+from adapters.pages.renderer import Page
+from adapters.pages.request import Answer
 from contract.errors import ContractError
 from contract.line import Line
 from schedulerd.control.client import ControlClient
 from schedulerd.core.node_state import Figures, PodFacts
 from schedulerd.errors import Unusable
 from schedulerd.observer.cards import Cards
-from schedulerd.observer.exposition import Snapshot, expose
+from schedulerd.observer.exposition import CONTENT_TYPE, Snapshot, expose
 from schedulerd.observer.fairness import Fairness
 from schedulerd.observer.kubelet import Kubelet
 from schedulerd.observer.pod_facts import Owner, as_line, facts
@@ -34,6 +37,9 @@ _LOOK_EVERY = 1.0
 _PROCESSES_EVERY = 5
 """Looks between two looks at who computes."""
 _RETRY = 0.2
+_BEAT_EVERY = 5.0
+_PAGE_PATIENCE = 5.0
+"""Less than a page may take: a scraper is to hear of a turn process that has frozen."""
 _ANSWER_WITHIN = 1.8
 """Less than what a welcome waits."""
 _SENTENCES = {
@@ -87,6 +93,11 @@ class Observer:
         self._look_now.set()
         if self.cluster is not None:
             self.cluster.stop()
+
+    def beat_for_ever(self) -> None:
+        """Tell the turn process every few seconds that this process runs, whatever hangs in other threads of it."""
+        while not self._shutting.wait(_BEAT_EVERY):
+            self._say(Line("beat"))
 
     def _heard(self, line: Line) -> None:
         if line.verb == "who":
@@ -195,10 +206,17 @@ class Observer:
 
     # ------------------------------------------------------------------ HTTP
 
+    def pages(self) -> Mapping[str, Page]:
+        """Return what is served over HTTP."""
+        return {
+            "/metrics": lambda _accept: Answer(200, CONTENT_TYPE, _as_text(self.metrics())),
+            HEALTHZ: health_page(self.healthy, lambda: self.ailment() or "ok"),
+        }
+
     def metrics(self) -> Iterator[str]:
         """The page; without a turn process it says so and goes on."""
         try:
-            with ControlClient(self.settings.control) as asking:
+            with ControlClient(self.settings.control, patience=_PAGE_PATIENCE) as asking:
                 lines = list(asking.ask("status"))
         except (Unusable, ContractError) as error:
             log.info("%s", error)
@@ -251,6 +269,10 @@ def _join_cluster(node: str) -> "Cluster | None":
         ) from None
     cluster.start()
     return cluster
+
+
+def _as_text(lines: Iterator[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _figures_line(uuid: str, figures: Figures) -> Line:

@@ -120,7 +120,13 @@ def test_a_figure_that_is_not_told_is_none_and_the_others_stay(
 ) -> None:
     driver.refuses(question, pynvml.NVML_ERROR_GPU_IS_LOST)
     found = nvml.read_figures(GPU)
-    figures = {"memory_total": 8, "memory_used": 3, "temperature": 40, "power": 72.0, "utilization": 0.5}
+    figures: dict[str, Any] = {
+        "memory_total": 8,
+        "memory_used": 3,
+        "temperature": 40,
+        "power": 72.0,
+        "utilization": 0.5,
+    }
 
     assert found == nvml.Figures(**{name: None if name in missing else value for name, value in figures.items()})
 

@@ -37,6 +37,7 @@ def settings(short_path: Path) -> Settings:
         rules=Rules(slots=10),
         inject=Inject.CDI,
         metrics_port=None,
+        health_socket=short_path / "health.sock",
         times=FAST,
     )
 

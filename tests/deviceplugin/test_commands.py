@@ -35,6 +35,7 @@ def serve_command(settings: Settings, *more: str) -> list[str]:
         *(f"--cdi-folder={settings.layout.cdi}", f"--kubelet-folder={settings.kubelet_folder}"),
         *(f"--control-socket={settings.control_socket}", f"--pod-resources-socket={settings.pod_resources_socket}"),
         *(f"--hook-file={settings.hook_file}", "--inject=cdi", "--metrics-port=0", *more),
+        f"--health-socket={settings.health_socket}",
     ]
 
 
@@ -207,7 +208,7 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
 )
 def test_bad_input_is_one_sentence_and_an_exit_code(arguments: list[str], sentence: str, short_path: Path) -> None:
     folders = [f"{flag}={short_path}" for flag in ("--node-root", "--kubelet-folder", "--cdi-folder")]
-    elsewhere = [*folders, "--metrics-port=0", "--inject=cdi"]
+    elsewhere = [*folders, "--metrics-port=0", "--health-socket=off", "--inject=cdi"]
     ended = run(*arguments, *(elsewhere if arguments[0] == "serve" else []), **environment(short_path))
 
     assert ended.returncode == 1

@@ -150,7 +150,8 @@ def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(tmp_path: 
 
     assert (settings.rules.slots, settings.strategy, settings.most_per_container) == (2, Strategy.PACK, 3)
     assert settings.rules.slots_for == {"NVIDIA L4": 4, "GPU-a": 8}
-    assert (settings.rules.exclude, settings.metrics_port) == ({"GPU-b", "T4"}, None)
+    assert settings.rules.exclude == {"GPU-b", "T4"}
+    assert settings.metrics_port is None
 
 
 def test_a_settings_file_with_an_unknown_key_is_one_sentence_and_an_exit_code(

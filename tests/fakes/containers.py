@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.core.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
-from schedulerd.core.model import Accounted, Container, Hangup, Notice, Order, Rules, SetGate, Stage, Tell
+from schedulerd.core.model import Accounted, Container, Gpu, Hangup, Notice, Order, Rules, SetGate, Stage, Tell, Tenant
 from schedulerd.core.turns import Turns, nobody_before
 
 
@@ -203,7 +203,7 @@ class Floor:
             self._check_riders(tenant)
             self._check_no_idle_waiting(tenant)
 
-    def _check_gpu(self, gpu) -> None:
+    def _check_gpu(self, gpu: Gpu) -> None:
         holders = {turn.tenant.facts.key for turn in gpu.holders}
         if holders != set(self.open_on(gpu.uuid)):
             raise Broken(f"{gpu.uuid} is held by {holders}, its open gates are {self.open_on(gpu.uuid)}")
@@ -215,28 +215,28 @@ class Floor:
         if needed != gpu.needed:
             raise Broken(f"{gpu.uuid} counts {gpu.needed} bytes, its containers have {needed}")
 
-    def _check_gang(self, tenant) -> None:
+    def _check_gang(self, tenant: Tenant) -> None:
         if not tenant.gang:
             return
         words = {self.gates.get((tenant.facts.key, uuid), 0) for uuid in tenant.facts.gpus}
         if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
             raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
 
-    def _check_riders(self, tenant) -> None:
+    def _check_riders(self, tenant: Tenant) -> None:
         """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
         for turn in tenant.turns.values():
             for process in tenant.processes:
                 if process not in turn.riders and turn.name not in self.seats[process].answered:
                     raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
 
-    def _check_no_idle_waiting(self, tenant) -> None:
+    def _check_no_idle_waiting(self, tenant: Tenant) -> None:
         for wish in tenant.wishes.values():
             free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, wish) for gpu in wish.gpus)
             shut = tenant.anew or any(self.now < gpu.closed_until for gpu in wish.gpus)
             if free and not shut:
                 raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in wish.gpus]}, which are free")
 
-    def state(self) -> tuple:
+    def state(self) -> tuple[object, ...]:
         """The part of the state that decides what comes next, without names of turns and times."""
         gpus = tuple(
             (

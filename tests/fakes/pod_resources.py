@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -22,7 +23,7 @@ class FakePodResources:
             "List": (self._list, messages.ListPodResourcesRequest),
             "GetAllocatableResources": (self._allocatable, messages.AllocatableResourcesRequest),
         }
-        handlers = {
+        handlers: dict[str, Any] = {
             name: grpc.unary_unary_rpc_method_handler(
                 call,
                 request_deserializer=kind.FromString,

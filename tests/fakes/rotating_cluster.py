@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -21,6 +22,7 @@ from webhook.certs.core.settings import Settings
 
 SETTINGS = Settings(poll_seconds=1, trust_seconds=60, linger_seconds=90)
 ENTRIES = ("mutate", "validate")
+T = TypeVar("T")
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -100,7 +102,7 @@ class FakeWorld:
             if not (isinstance(found, str) and found):
                 self.replicas[name] = leaf
 
-    def _as_of(self, history, lag, current):
+    def _as_of(self, history: list[tuple[datetime, T]], lag: float, current: T) -> T:
         for moment, before in history:
             if moment > self.now - timedelta(seconds=lag):
                 return before

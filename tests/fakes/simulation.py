@@ -8,6 +8,8 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from contract.grammar import Mode
 from schedulerd.core.messages import Grant, Revoked, Wanted, Yield
@@ -34,7 +36,7 @@ class Worker:
     turns: dict[str, float] = field(default_factory=dict)
 
 
-def worker(key: str, *gpus: int, mode: Mode | None = None, **rest: object) -> Worker:
+def worker(key: str, *gpus: int, mode: Mode | None = None, **rest: Any) -> Worker:
     """A worker by its GPUs' numbers; several GPUs make a gang unless said otherwise."""
     facts = {name: rest.pop(name) for name in ("weight", "priority") if name in rest}
     usual = Mode.SINGLE if len(gpus) == 1 else Mode.GANG
@@ -45,17 +47,17 @@ def worker(key: str, *gpus: int, mode: Mode | None = None, **rest: object) -> Wo
 class Simulation(Floor):
     """The floor with workers on it."""
 
-    def __init__(self, rules: Rules, workers: list[Worker], *, gpus: int, seed: int = 1, **rest: object) -> None:
+    def __init__(self, rules: Rules, workers: list[Worker], *, gpus: int, seed: int = 1, **rest: Any) -> None:
         super().__init__(rules, gpus=gpus, **rest)
         self.random = random.Random(seed)
-        self.agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self.agenda: list[tuple[float, float, Callable[[], object]]] = []
         self.workers: dict[int, Worker] = {}
         for one in workers:
             one.process = self.join(one.container)
             self.workers[one.process] = one
-            self.at(self.random.uniform(0, 0.01), lambda one=one: self.ask(one))
+            self.at(self.random.uniform(0, 0.01), partial(self.ask, one))
 
-    def at(self, seconds: float, action: Callable[[], None]) -> None:
+    def at(self, seconds: float, action: Callable[[], object]) -> None:
         heapq.heappush(self.agenda, (self.now + seconds, len(self.history) + self.random.random(), action))
 
     def run(self, seconds: float) -> None:

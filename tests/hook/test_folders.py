@@ -34,7 +34,7 @@ def _folder(path: Path) -> str:
 
 
 def _includes(path: Path) -> Iterator[Path]:
-    """The hook's own headers that a file includes; driver/driver.h is written by generate.py."""
+    """Yield the hook's own headers that a file includes; driver/driver.h is written by generate.py."""
     for name in INCLUDE.findall(path.read_text()):
         assert (HOOK / name).is_file() or name == "driver/driver.h", f"{path.name} includes {name}: name its folder"
         yield HOOK / name
@@ -46,7 +46,7 @@ def _edges() -> set[tuple[str, str]]:
 
 
 def _unit(path: Path) -> str:
-    """The header that a file implements: the shortest of its folder whose name, and an underscore, begin the file's."""
+    """Return the header that a file implements: the shortest name of the folder that begins the file's, up to a `_`."""
     stems = sorted((header.stem for header in path.parent.glob("*.h")), key=len)
     own = next((stem for stem in stems if path.stem == stem or path.stem.startswith(f"{stem}_")), path.stem)
     return f"{_folder(path)}/{own}"

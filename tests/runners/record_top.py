@@ -27,7 +27,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def burn(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     hook = {"LD_PRELOAD": str(ROOT / "build/hook/libnvshare.so"), "NVSHARE_SOCKETS": str(folder)}
-    command = [ROOT / "build/simgpu/burn", "--seconds", str(SECONDS), "--quiet", *words]
+    command = [str(ROOT / "build/simgpu/burn"), "--seconds", str(SECONDS), "--quiet", *words]
     return subprocess.Popen(command, env={**environment(folder), **hook})
 
 

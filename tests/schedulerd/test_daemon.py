@@ -4,7 +4,10 @@ import mmap
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,17 +15,17 @@ import pytest
 from contract import shared_memory as layout
 from schedulerd.control.client import ControlClient
 from schedulerd.errors import Unusable
-from tests.fakes.wire.client import Client, running_daemon
+from tests.fakes.wire.client import Client, Daemon, running_daemon
 from tests.schedulerd.faults.scene import holder_process
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running_daemon(tmp_path, "--side-by-side=never") as one:
         yield one
 
 
-def test_two_containers_take_turns(daemon):
+def test_two_containers_take_turns(daemon: Daemon) -> None:
     a = Client(daemon.socket, container="a")
     b = Client(daemon.socket, container="b")
     a.want()
@@ -47,11 +50,12 @@ print("forked", flush=True)
 """
 
 
-def test_a_process_is_followed_once_and_all_it_held_is_free_when_it_dies_before_its_child(daemon):
-    turns = psutil.Process(daemon.process.pid)
+def test_a_process_is_followed_once_and_all_it_held_is_free_when_it_dies_before_its_child(daemon: Daemon) -> None:
+    turns = psutil.Process(daemon.running.pid)
     a, b = (Client(daemon.socket, container=f"c{gpu}", gpus=gpu) for gpu in ("GPU-1", "GPU-2"))
     before = turns.num_fds()
     with holder_process(daemon, TWO_CONNECTIONS_AND_A_CHILD) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "forked\n"
         # two connections, two containers' gates and ledgers, each with its map's own; one process
         assert turns.num_fds() - before == 2 + 2 * 4 + 1
@@ -67,9 +71,9 @@ def test_a_process_is_followed_once_and_all_it_held_is_free_when_it_dies_before_
     assert turns.num_fds() == before
 
 
-def test_without_descriptors_new_clients_are_hung_up_on_and_those_inside_go_on(daemon):
+def test_without_descriptors_new_clients_are_hung_up_on_and_those_inside_go_on(daemon: Daemon) -> None:
     a = Client(daemon.socket, container="a")
-    turns = psutil.Process(daemon.process.pid)
+    turns = psutil.Process(daemon.running.pid)
     before = turns.num_fds()
     turns.rlimit(psutil.RLIMIT_NOFILE, (before + 12, before + 12))
     crowd = []
@@ -99,10 +103,10 @@ def test_without_descriptors_new_clients_are_hung_up_on_and_those_inside_go_on(d
     assert daemon.log().count("nothing left for its gate") == 1
     assert "cannot turn a client away" not in daemon.log()
     assert Client(daemon.socket, container="b", gpus="GPU-2").gate is not None
-    assert daemon.process.poll() is None
+    assert daemon.running.poll() is None
 
 
-def test_the_gate_is_open_before_the_grant_is_heard(daemon):
+def test_the_gate_is_open_before_the_grant_is_heard(daemon: Daemon) -> None:
     a = Client(daemon.socket, container="a")
     a.want()
     turn = a.hear("grant").words["turn"]
@@ -110,7 +114,7 @@ def test_the_gate_is_open_before_the_grant_is_heard(daemon):
     assert a.word() == int(turn.split(".")[1])
 
 
-def test_clients_cannot_write_the_gate(daemon):
+def test_clients_cannot_write_the_gate(daemon: Daemon) -> None:
     a = Client(daemon.socket, container="a", hello=False)
     a.say("hello", v=1, pid=os.getpid(), gpus="GPU-1", container="a")
     a.hear("welcome")
@@ -120,7 +124,7 @@ def test_clients_cannot_write_the_gate(daemon):
         mmap.mmap(gate, layout.gate_size(1), prot=mmap.PROT_READ | mmap.PROT_WRITE)
 
 
-def test_the_ledger_names_the_slots_owner(daemon):
+def test_the_ledger_names_the_slots_owner(daemon: Daemon) -> None:
     a = Client(daemon.socket, container="a", hello=False)
     welcome = a.hello()
 
@@ -130,12 +134,12 @@ def test_the_ledger_names_the_slots_owner(daemon):
     assert int.from_bytes(a.ledger[slot : slot + 8], sys.byteorder) == int(welcome.words["client"])
 
 
-def test_sigterm_ends_it_cleanly_and_takes_the_socket_away(daemon):
+def test_sigterm_ends_it_cleanly_and_takes_the_socket_away(daemon: Daemon) -> None:
     assert daemon.end() == 0
     assert not daemon.socket.exists()
 
 
-def test_a_second_daemon_on_the_same_folder_is_refused(daemon):
+def test_a_second_daemon_on_the_same_folder_is_refused(daemon: Daemon) -> None:
     control = f"--control={daemon.folder / 'other.sock'}"
     command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--sockets={daemon.folder}", control]
     second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
@@ -154,7 +158,7 @@ def test_a_second_daemon_on_the_same_folder_is_refused(daemon):
         pytest.param(["--switching-share=90%"], "a percentage from", id="a share beyond its bounds"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_what_would_be_right(flags, sentence, tmp_path):
+def test_a_wrong_setting_is_refused_with_what_would_be_right(flags: Any, sentence: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--control={tmp_path}/c.sock", *flags]
     run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 

@@ -1,5 +1,7 @@
 """Every drill, small: that it runs, and that what it guards holds; `make drills` has the full counts."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.schedulerd.faults import deaths, noise
@@ -27,5 +29,5 @@ from tests.schedulerd.protocol.fuzz import fuzz
         pytest.param(lambda: fuzz(20_000), id="fuzzed lines"),
     ],
 )
-def test_drill(run):
+def test_drill(run: Callable[[], str]) -> None:
     assert run()

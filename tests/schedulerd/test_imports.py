@@ -3,12 +3,13 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.fakes.wire.client import running_daemon
+from tests.fakes.wire.client import Daemon, running_daemon
 
 ROOT = Path(__file__).parents[2]
 _NVSHARECTL = """
@@ -24,13 +25,13 @@ SLOW_FOR_A_COMMAND = {"asyncio", "email", "http", "json", "logging", "pathlib", 
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running_daemon(tmp_path) as one:
         yield one
 
 
 @pytest.mark.parametrize("words", [("--help",), ("status",), ("top", "--rounds=1"), ("policy", "rr")], ids=" ".join)
-def test_nvsharectl_loads_only_what_its_commands_need(daemon, words):
+def test_nvsharectl_loads_only_what_its_commands_need(daemon: Daemon, words: tuple[str, ...]) -> None:
     # -S: without site-packages, no library of others can be imported at all
     command = [sys.executable, "-S", "-c", _NVSHARECTL, f"--control={daemon.control}", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -69,7 +70,7 @@ MOST_BYTES = 30 << 20
 
 
 @pytest.mark.parametrize("identity", ["none", "folders"])
-def test_the_turn_process_loads_of_adapters_only_the_options_and_stays_small(identity, tmp_path):
+def test_the_turn_process_loads_of_adapters_only_the_options_and_stays_small(identity: str, tmp_path: Path) -> None:
     modules, allocations = tmp_path / "modules", tmp_path / "allocations"
     allocations.mkdir()
     flags = [f"--identity={identity}", f"--sockets={tmp_path}", f"--allocations={allocations}", "--observer=none"]

@@ -20,7 +20,7 @@ from webhook.admission.json_fields import Json
 
 def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
     """A pod as a controller makes it: a sidecar, some thirty variables, probes, managed fields."""
-    env = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(36)]
+    env: list[Json] = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(36)]
     env.append({"name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}})
     probe = {
         "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
@@ -35,7 +35,9 @@ def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
     )
     made["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}]
     made["spec"]["tolerations"] = [{"key": f"team-{index}", "operator": "Exists"} for index in range(6)]
-    fields = {f"f:{key}": {".": {}, "f:value": {}} for key in ("image", "name", "resources", "env", "volumeMounts")}
+    fields: Json = {
+        f"f:{key}": {".": {}, "f:value": {}} for key in ("image", "name", "resources", "env", "volumeMounts")
+    }
     made["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": "Update", "fieldsV1": fields}] * 3
     made["metadata"]["labels"] = {"app": "trainer", "team": "research"}
     return made

@@ -44,7 +44,7 @@ def compiled(name: str, folder: Path) -> Path:
 
 def handoffs(program: Path, path: Path, clients: int, *, core: int, hello: bool) -> list[float]:
     """Microseconds from `done` to the next `grant`, sorted."""
-    command = [program, path, str(clients), str(HANDOFFS), *(["hello"] if hello else [])]
+    command = [str(program), str(path), str(clients), str(HANDOFFS), *(["hello"] if hello else [])]
     with started_on(core):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     said, _ = process.communicate(timeout=120)

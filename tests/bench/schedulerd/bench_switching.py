@@ -65,5 +65,5 @@ def _oversubscribed(folder: Path) -> Iterator[Row]:
 
 def _burn(folder: Path, label: str) -> subprocess.Popen[bytes]:
     variables = {**environment(folder, label), "LD_PRELOAD": str(HOOK), "NVSHARE_SOCKETS": str(folder)}
-    command = [BURN, "--kernel-ms", "5", "--seconds", str(SECONDS), "--managed-mb", str(WORKING_SET_MB), "--quiet"]
+    command = [str(BURN), "--kernel-ms", "5", "--seconds", str(SECONDS), "--managed-mb", str(WORKING_SET_MB), "--quiet"]
     return subprocess.Popen(command, env=variables)

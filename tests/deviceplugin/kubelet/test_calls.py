@@ -111,7 +111,7 @@ def test_a_refusal_reaches_the_kubelet_with_its_reason(
     with pytest.raises(grpc.RpcError) as caught:
         setup.kubelet.allocate(*device_ids)
 
-    assert caught.value.details().startswith(f"{reason}: ")  # type: ignore[attr-defined]
+    assert str(caught.value.details()).startswith(f"{reason}: ")
     assert list(setup.settings.layout.allocations.iterdir()) == []
 
 
@@ -121,7 +121,7 @@ def test_a_node_that_cannot_be_written_is_a_refusal_and_not_a_crash(setup: Setup
     with pytest.raises(grpc.RpcError) as caught:
         setup.kubelet.allocate(A0)
 
-    assert caught.value.details().startswith("AllocationFailed: ")  # type: ignore[attr-defined]
+    assert str(caught.value.details()).startswith("AllocationFailed: ")
     assert setup.kubelet.prefer([A0], 1) == [A0]
 
 
@@ -166,8 +166,8 @@ def test_a_container_does_not_start_without_a_hook(setup: Setup) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         setup.kubelet.start_container(A0)
 
-    assert caught.value.details().startswith("NodeNotReady: ")  # type: ignore[attr-defined]
-    assert "--hook-file" in caught.value.details()  # type: ignore[attr-defined]
+    assert str(caught.value.details()).startswith("NodeNotReady: ")
+    assert "--hook-file" in str(caught.value.details())
 
 
 def test_a_container_starts_without_a_scheduler_and_a_warning_says_so(setup: Setup) -> None:

@@ -29,7 +29,8 @@ class At:
     silent: frozenset[str] = frozenset()
 
 
-GIVEN, HELD, NOTHING = (A, {}), ({}, A), ({}, {})
+_NO_GPUS: Mapping[str, str] = {}
+GIVEN, HELD, NOTHING = (A, _NO_GPUS), (_NO_GPUS, A), (_NO_GPUS, _NO_GPUS)
 
 
 @pytest.mark.parametrize(

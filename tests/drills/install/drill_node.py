@@ -6,6 +6,7 @@ pytest at reduced ones on the tests' house.
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 
 from testbed.cluster.installed import House, installed_house
 from tests.runners.drills import Drill, count
@@ -31,7 +32,4 @@ class _House:
 
 
 _SHARED = _House()
-DRILLS = [
-    Drill(what, lambda step=step, full=full, last=step is STEPS[-1][1]: _SHARED.run(step, count(full), last=last))
-    for what, step, full in STEPS
-]
+DRILLS = [Drill(what, partial(_SHARED.run, step, count(full), last=step is STEPS[-1][1])) for what, step, full in STEPS]

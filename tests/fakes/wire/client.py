@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from contract import shared_memory as layout
 from contract.line import Line, decode, encode
@@ -124,7 +123,13 @@ class Daemon:
         self.flags = flags
         self.socket = folder / "scheduler.sock"
         self.control = folder / "control.sock"
-        self.process: subprocess.Popen[Any] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> subprocess.Popen[bytes]:
+        """Return the process of a daemon that was started."""
+        assert self.process is not None
+        return self.process
 
     def start(self) -> None:
         command = [sys.executable, "-m", "schedulerd", "--identity=none", f"--sockets={self.folder}"]

@@ -7,6 +7,7 @@ import random
 import select
 import time
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,7 +99,7 @@ class Crowd:
         while (now := time.monotonic()) < until:
             self.step(min(until, self._next_due()) - now)
 
-    def run_until(self, said, within: float) -> float:
+    def run_until(self, said: Callable[[], object], within: float) -> float:
         """Seconds until something is true."""
         began = time.monotonic()
         while not said():
@@ -146,7 +147,7 @@ class Crowd:
         except OSError:
             self.lost(one)
 
-    def hear_grant(self, one: Member, words) -> None:
+    def hear_grant(self, one: Member, words: Mapping[str, str]) -> None:
         gpus, turn = tuple(words["gpus"].split(",")), words["turn"]
         now = time.monotonic()
         for old, theirs in list(one.holding.items()):
@@ -170,17 +171,17 @@ class Crowd:
         holder = next(member for member in self.members if member.key == self.board[gpu])
         return holder.client is None or holder.client.word(holder.gpus.split(",").index(gpu)) != 0
 
-    def hear_yield(self, one: Member, words) -> None:
+    def hear_yield(self, one: Member, words: Mapping[str, str]) -> None:
         one.due.append((time.monotonic() + self.random.uniform(0, one.kernel), words["turn"], "yield"))
 
-    def hear_revoked(self, one: Member, words) -> None:
+    def hear_revoked(self, one: Member, words: Mapping[str, str]) -> None:
         self.let_go(one, words["turn"])
         self.want(one)
 
-    def hear_wanted(self, one: Member, words) -> None:
+    def hear_wanted(self, one: Member, words: Mapping[str, str]) -> None:
         """It is always busy while it holds."""
 
-    def hear_error(self, one: Member, words) -> None:
+    def hear_error(self, one: Member, words: Mapping[str, str]) -> None:
         raise AssertionError(f"{one.key} heard {dict(words)}")
 
     def let_go(self, one: Member, turn: str) -> None:

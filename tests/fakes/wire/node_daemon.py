@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 from tests.fakes.wire.client import PATIENCE, Daemon, Silence
 
@@ -9,18 +10,18 @@ from tests.fakes.wire.client import PATIENCE, Daemon, Silence
 class NodeDaemon(Daemon):
     """The daemon as on a node: one socket an allocation."""
 
-    def __init__(self, folder, *flags):
+    def __init__(self, folder: Path, *flags: str) -> None:
         self.allocations = folder / "allocations"
         super().__init__(folder, "--identity=folders", f"--allocations={self.allocations}", *flags)
 
-    def wait_until_ready(self):
+    def wait_until_ready(self) -> None:
         ready, self.socket = self.socket, self.control
         try:
             super().wait_until_ready()
         finally:
             self.socket = ready
 
-    def allocate(self, key, *uuids, created=1.0):
+    def allocate(self, key: str, *uuids: str, created: float = 1.0) -> Path:
         """What the device plugin does: the folder comes whole, or its description is replaced."""
         text = json.dumps(
             {"key": key, "uuids": uuids, "device_ids": [f"{uuid}__0" for uuid in uuids], "created": created}
@@ -37,7 +38,7 @@ class NodeDaemon(Daemon):
         return self.wait_for(ready / "scheduler.sock")
 
     @staticmethod
-    def wait_for(path):
+    def wait_for(path: Path) -> Path:
         until = time.monotonic() + PATIENCE
         while not path.exists():
             if time.monotonic() > until:

@@ -2,12 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 
-from tests.fakes.wire.client import Daemon, running_daemon
+from tests.fakes.wire.client import PATIENCE, Daemon, running_daemon
 
 
 @contextlib.contextmanager
@@ -27,3 +27,11 @@ def observer_of(pid: int) -> psutil.Process:
                 return child
         time.sleep(0.05)
     raise AssertionError("the observer does not listen")
+
+
+def until(said: Callable[[], object], within: float = PATIENCE) -> None:
+    """Wait for what another thread or process brings about."""
+    end = time.monotonic() + within
+    while not said():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.02)

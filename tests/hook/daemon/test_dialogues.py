@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from contract.line import decode
-from tests.fakes.wire.daemon import Connection, Peer
+from tests.fakes.wire.daemon import PATIENCE, Connection, Peer
 from tests.hook.support.machine import Machine, compiled
 
 DIALOGUES = sorted((Path(__file__).parents[2] / "wire").glob("*.txt"))
@@ -128,6 +128,7 @@ class Stage:
                 self.tell(self.partner, "launch", gpu)
             self.in_flight = 0
         else:
+            assert self.program.stdout
             heard = select.select([self.program.stdout], [], [], 5 if verb == "ran" else SILENCE)[0]
             assert bool(heard) == (verb == "ran"), "it has gone through" if heard else "it has not gone through"
             if heard:
@@ -163,7 +164,7 @@ class Stage:
             return  # stale: written for the daemon; the hook never says it
         assert self.connection
         wanted = {key: self.real(value) for key, value in line.words.items() if key in PROBED}
-        self.connection.hear(line.verb, **wanted)
+        self.connection.hear(line.verb, within=PATIENCE, passing=("using",), **wanted)
         after = self.lines[number + 1 :]
         follows = next((one for one in after if one.startswith((f"{self.actor}>", f"{self.actor}!"))), "")
         if not follows.startswith(f"{self.actor}>"):

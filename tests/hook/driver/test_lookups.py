@@ -53,10 +53,12 @@ def _foreign(folder: Path) -> Path:
     return library
 
 
-def _found(machine: Machine, foreign: Path, **how: bool) -> dict[str, tuple[str, str]]:
+def _found(machine: Machine, foreign: Path, hooked: bool = True) -> dict[str, tuple[str, str]]:
     rows = (
         line.split()
-        for line in machine.run(compiled("lookups"), foreign, SIMGPU_DRIVER_VERSION="99000", **how).well().splitlines()
+        for line in machine.run(compiled("lookups"), foreign, SIMGPU_DRIVER_VERSION="99000", hooked=hooked)
+        .well()
+        .splitlines()
     )
     return {way: (library, symbol) for way, library, symbol in rows}
 

@@ -3,6 +3,7 @@
 import fnmatch
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_every_prototype_is_nvidia_s(version: str, tmp_path: Path) -> None:
     assert len(_of(declared)) > 0.8 * len(FUNCTIONS)
 
 
-def _of(declared: dict[str, object]) -> list[Function]:
+def _of(declared: Mapping[str, object]) -> list[Function]:
     return [one for one in FUNCTIONS if one.symbol in declared]
 
 

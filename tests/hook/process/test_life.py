@@ -49,7 +49,7 @@ def test_a_call_that_the_driver_refuses_is_refused_and_not_waited_for(machine: M
     bare = machine.run(compiled("too_early"), how, hooked=False, **seen).well()
 
     assert bare.split()
-    assert machine.run(compiled("too_early"), how, **seen).well() == bare
+    assert machine.run(compiled("too_early"), how, hooked=True, **seen).well() == bare
 
 
 @pytest.mark.parametrize("how", ["return", "exit", "_exit", "thread"])

@@ -66,7 +66,7 @@ def test_a_release_build_checks_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checked(machine: Machine) -> Machine:
-    """A machine whose hook checks the order."""
+    """Return a machine whose hook checks the order."""
     machine.hook = hook_built("debug", EXTRA="-DNVSHARE_DEBUG")
     return machine
 
@@ -74,7 +74,14 @@ def checked(machine: Machine) -> Machine:
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize(
     "program",
-    [("threading", "8"), ("churn_some", "3000"), ("capturing", "0.7"), ("families", "16")],
+    [
+        ("threading", "8"),
+        ("churn_some", "3000"),
+        ("capturing", "0.7"),
+        ("families", "16"),
+        ("forking", "first"),
+        ("resetting", "reset", "8", "100"),
+    ],
     ids=lambda program: program[0],
 )
 def test_the_hook_keeps_the_order(checked: Machine, program: tuple[str, ...]) -> None:

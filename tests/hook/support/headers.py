@@ -29,7 +29,7 @@ def read_functions(folder: Path) -> dict[str, Declared]:
         ["gcc", "-E", "-P", f"-I{folder}", "-"], input=source, capture_output=True, text=True, check=True
     )
     flat = re.sub(r"\s+", " ", ran.stdout)
-    found = {}
+    found: dict[str, Declared] = {}
     for name, parameters in _DECLARED.findall(flat):
         found.setdefault(name, Declared(name, parameters.strip()))
     return found

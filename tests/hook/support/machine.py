@@ -1,7 +1,4 @@
-"""Programs under the hook: compiled when first needed, run against the software GPU, with an environment of their own.
-
-May import the standard library and the tests' own parts only.
-"""
+"""Programs under the hook: compiled when first needed, run on the software GPU in an environment of their own."""
 
 import os
 import subprocess

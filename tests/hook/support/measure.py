@@ -84,7 +84,7 @@ def measure_overhead(threads: int, *, launches: int = 100_000, rounds: int = 15,
     A round is shorter than a time slice: with more threads than processors each round of a longer one is interrupted.
     """
     with real_daemon() as machine:
-        command = [compiled("bench_launch"), str(threads), str(launches), str(rounds), "stream"]
+        command = [str(compiled("bench_launch")), str(threads), str(launches), str(rounds), "stream"]
         runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
     return min(bare for bare, _ in runs), min(hooked for _, hooked in runs)
 
@@ -96,7 +96,7 @@ def measure_allocation(live: int, *, pairs: int = 21) -> tuple[float, float]:
     take turns, and the median of their differences counts.
     """
     with real_daemon() as machine:
-        command = [compiled("bench_alloc"), str(live), "4000", "5"]
+        command = [str(compiled("bench_alloc")), str(live), "4000", "5"]
         runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
     return statistics.median(bare for bare, _ in runs), statistics.median(hooked - bare for bare, hooked in runs)
 
@@ -176,7 +176,9 @@ def _shared_by_two_singles(mode: str, quantum: str) -> Iterator[tuple[Machine, P
             for index, uuid in enumerate(uuids):
                 words = {"SIMGPU_LABEL": f"single{index}", "CUDA_VISIBLE_DEVICES": uuid}
                 home = str(containers.add(f"single{index}", uuid, weight=100))
-                singles.append(machine.start(compiled("drain"), "600", "step_2ms", NVSHARE_SOCKETS=home, **words))
+                singles.append(
+                    machine.start(compiled("drain"), "600", "step_2ms", hooked=True, NVSHARE_SOCKETS=home, **words)
+                )
             try:
                 yield machine, both
             finally:
@@ -189,7 +191,7 @@ def measure_parallel(seconds: float, *, quantum: str = "500ms") -> Sharing:
     """A data-parallel job of two processes in one gang container, shared with a single on each of its GPUs."""
     with _shared_by_two_singles("gang", quantum) as (machine, both):
         words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
-        job = [machine.start(compiled("parallel"), str(index), "600", **words) for index in range(2)]
+        job = [machine.start(compiled("parallel"), str(index), "600", hooked=True, **words) for index in range(2)]
         return _watch(machine, job, seconds)
 
 
@@ -197,7 +199,7 @@ def measure_per_device(seconds: float, *, quantum: str = "500ms", mode: str = "p
     """One process with two threads on two GPUs, each GPU shared with a single; `busy` is that of the less busy GPU."""
     with _shared_by_two_singles(mode, quantum) as (machine, both):
         words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
-        return _watch(machine, [machine.start(compiled("two_gpus"), "600", "step_2ms", **words)], seconds)
+        return _watch(machine, [machine.start(compiled("two_gpus"), "600", "step_2ms", hooked=True, **words)], seconds)
 
 
 def _watch(machine: Machine, programs: "list[subprocess.Popen[str]]", seconds: float) -> Sharing:

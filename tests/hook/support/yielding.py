@@ -72,7 +72,7 @@ def hammer(folder: Path, yields: int, *, seed: int, hook: Path = HOOK) -> Outcom
         (folder / label).mkdir()
         peers[label] = Peer(folder / label, uuids)
         threads, kind = ("2", "stream") if label == "alice" else ("1", "")
-        command = [compiled("hammer"), threads, "step_1us", *([kind] if kind else [])]
+        command = [str(compiled("hammer")), threads, "step_1us", *([kind] if kind else [])]
         processes.append(machine.start(*command, SIMGPU_LABEL=label, NVSHARE_SOCKETS=str(folder / label)))
         connections[label] = peers[label].accept()
         peers[label].welcome(connections[label])

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.wire.daemon import Connection, Peer
-from tests.hook.support import measure
-from tests.hook.support.machine import Machine, compiled
+from tests.hook.support.machine import Machine, compiled, measure
 
 pytestmark = pytest.mark.slow
 

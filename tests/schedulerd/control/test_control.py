@@ -4,20 +4,22 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.fakes.wire.client import Client, running_daemon
+from tests.fakes.wire.client import Client, Daemon, running_daemon
 from tests.schedulerd.control.commands import ctl, load_of
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running_daemon(tmp_path, "--side-by-side=never", "--quantum=10s", "--log-level=info") as one:
         yield one
 
 
-def two_on_one_gpu(daemon):
+def two_on_one_gpu(daemon: Daemon) -> tuple[Client, Client]:
     a, b = Client(daemon.socket, container="a"), Client(daemon.socket, container="b")
     a.want()
     a.hear("grant")
@@ -26,7 +28,7 @@ def two_on_one_gpu(daemon):
     return a, b
 
 
-def test_status_names_who_holds_and_who_waits(daemon):
+def test_status_names_who_holds_and_who_waits(daemon: Daemon) -> None:
     _clients = two_on_one_gpu(daemon)
     status = json.loads(ctl(daemon, "status", "--json").stdout)
 
@@ -35,7 +37,7 @@ def test_status_names_who_holds_and_who_waits(daemon):
     assert "a" in ctl(daemon, "status").stdout
 
 
-def test_top_shows_shares(daemon):
+def test_top_shows_shares(daemon: Daemon) -> None:
     _clients = two_on_one_gpu(daemon)
     shown = ctl(daemon, "top", "--rounds=2", "--every=0.3").stdout
 
@@ -43,19 +45,19 @@ def test_top_shows_shares(daemon):
     assert any(share in shown for share in ("100%", "99%", "101%", "98%", "97%", "96%", "95%"))
 
 
-def test_a_shorter_quantum_reaches_the_next_turn(daemon):
+def test_a_shorter_quantum_reaches_the_next_turn(daemon: Daemon) -> None:
     a, b = two_on_one_gpu(daemon)
     assert ctl(daemon, "quantum", "50ms").returncode == 0
     a.done(reason="idle")
     assert b.hear("grant").words["quantum_ms"] == "50"
 
 
-def test_another_policy_takes_effect_at_once(daemon):
+def test_another_policy_takes_effect_at_once(daemon: Daemon) -> None:
     assert ctl(daemon, "policy", "fcfs").returncode == 0
     assert json.loads(ctl(daemon, "status", "--json").stdout)["daemon"]["policy"] == "fcfs"
 
 
-def test_pause_asks_the_holder_to_yield_and_resume_serves_who_waits(daemon):
+def test_pause_asks_the_holder_to_yield_and_resume_serves_who_waits(daemon: Daemon) -> None:
     a, b = two_on_one_gpu(daemon)
     ctl(daemon, "pause")
     a.hear("yield")
@@ -65,7 +67,7 @@ def test_pause_asks_the_holder_to_yield_and_resume_serves_who_waits(daemon):
     b.hear("grant")
 
 
-def test_a_drained_gpu_says_so_in_the_load_and_its_tenants_go_on(daemon):
+def test_a_drained_gpu_says_so_in_the_load_and_its_tenants_go_on(daemon: Daemon) -> None:
     a, b = two_on_one_gpu(daemon)
     assert ctl(daemon, "drain", "GPU-1").returncode == 0
     a.done()
@@ -74,7 +76,7 @@ def test_a_drained_gpu_says_so_in_the_load_and_its_tenants_go_on(daemon):
     assert load_of(daemon).gpus[0].drained
 
 
-def test_the_load_counts_clients_waiters_and_busy_time(daemon):
+def test_the_load_counts_clients_waiters_and_busy_time(daemon: Daemon) -> None:
     _clients = two_on_one_gpu(daemon)
     time.sleep(0.5)
     (gpu,) = load_of(daemon).gpus
@@ -83,7 +85,7 @@ def test_the_load_counts_clients_waiters_and_busy_time(daemon):
     assert 0.02 < gpu.busy < 0.5
 
 
-def test_each_change_is_logged_with_who_made_it(daemon):
+def test_each_change_is_logged_with_who_made_it(daemon: Daemon) -> None:
     ctl(daemon, "policy", "rr")
     assert "policy name=rr" in daemon.log()
     assert "uid 0" in daemon.log() or "uid" in daemon.log()
@@ -97,13 +99,13 @@ def test_each_change_is_logged_with_who_made_it(daemon):
         pytest.param(["drain", "GPU-77"], "is not a GPU of this node", id="an unknown GPU"),
     ],
 )
-def test_a_request_that_cannot_be_is_refused_in_a_sentence(daemon, words, sentence):
+def test_a_request_that_cannot_be_is_refused_in_a_sentence(daemon: Daemon, words: list[str], sentence: str) -> None:
     run = ctl(daemon, *words)
     assert run.returncode == 1
     assert sentence in run.stderr
 
 
-def test_no_daemon_is_said_in_a_sentence(tmp_path):
+def test_no_daemon_is_said_in_a_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schedulerd.nvsharectl", f"--control={tmp_path}/nobody.sock", "status"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
@@ -111,5 +113,5 @@ def test_no_daemon_is_said_in_a_sentence(tmp_path):
     assert "cannot reach the scheduler" in run.stderr
 
 
-def test_the_control_socket_is_for_root_only(daemon):
+def test_the_control_socket_is_for_root_only(daemon: Daemon) -> None:
     assert daemon.control.stat().st_mode & 0o777 == 0o600

@@ -2,38 +2,41 @@
 
 import json
 import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.fakes.wire.client import Client, running_daemon
+from tests.fakes.wire.client import Client, Daemon, running_daemon
 from tests.schedulerd.control.commands import ctl, load_of
 
 SAID = {"version": 1, "gpus": {"GPU-1": {"drained": True}}}
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running_daemon(tmp_path, "--side-by-side=never", "--log-level=info") as one:
         yield one
 
 
-def again(daemon, *flags, number=signal.SIGKILL):
+def again(daemon: Daemon, *flags: str, number: signal.Signals = signal.SIGKILL) -> Any:
     daemon.end(number)
     daemon.flags = (*daemon.flags, *flags)
     daemon.start()
     return status_of(daemon)
 
 
-def status_of(daemon):
+def status_of(daemon: Daemon) -> Any:
     return json.loads(ctl(daemon, "status", "--json").stdout)
 
 
-def gpus_of(status):
+def gpus_of(status: Any) -> Any:
     return {gpu["uuid"]: gpu for gpu in status["gpus"]}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_what_was_said_holds_for_the_next_daemon(daemon, number):
+def test_what_was_said_holds_for_the_next_daemon(daemon: Daemon, number: signal.Signals) -> None:
     Client(daemon.socket, container="a", gpus="GPU-1,GPU-2,GPU-3")
     for words in (["policy", "rr"], ["drain", "GPU-1", "--now"], ["drain", "GPU-2"], ["quantum", "30s", "GPU-3"]):
         assert ctl(daemon, *words).returncode == 0
@@ -45,7 +48,7 @@ def test_what_was_said_holds_for_the_next_daemon(daemon, number):
     assert [gpu.drained for gpu in load_of(daemon).gpus] == [True, True, False]
 
 
-def test_a_holder_that_comes_back_to_a_card_drained_at_once_does_not_go_on(daemon):
+def test_a_holder_that_comes_back_to_a_card_drained_at_once_does_not_go_on(daemon: Daemon) -> None:
     a = Client(daemon.socket, container="a")
     a.want()
     turn = a.hear("grant").words["turn"]
@@ -59,7 +62,7 @@ def test_a_holder_that_comes_back_to_a_card_drained_at_once_does_not_go_on(daemo
     assert back.next(within=0.2) is None
 
 
-def test_what_was_taken_back_is_not_said_again(daemon):
+def test_what_was_taken_back_is_not_said_again(daemon: Daemon) -> None:
     Client(daemon.socket, container="a")
     for words in (["policy", "rr"], ["drain", "GPU-1", "--now"], ["quantum", "30s"]):
         ctl(daemon, *words)
@@ -70,7 +73,7 @@ def test_what_was_taken_back_is_not_said_again(daemon):
     assert again(daemon)["daemon"]["policy"] == "fair"
 
 
-def test_a_setting_that_was_changed_since_goes_before_what_was_said(daemon):
+def test_a_setting_that_was_changed_since_goes_before_what_was_said(daemon: Daemon) -> None:
     ctl(daemon, "policy", "rr")
 
     assert again(daemon, "--policy=priority")["daemon"]["policy"] == "priority"
@@ -93,7 +96,7 @@ def test_a_setting_that_was_changed_since_goes_before_what_was_said(daemon):
         pytest.param(json.dumps({"version": 1, "gpus": ["GPU-1"]}), id="a list of GPUs"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_and_passed_over_whole(tmp_path, text):
+def test_a_file_that_cannot_be_read_is_named_and_passed_over_whole(tmp_path: Path, text: str) -> None:
     (tmp_path / "control.steering").write_text(text, encoding="latin-1")
     with running_daemon(tmp_path) as daemon:
         status = status_of(daemon)

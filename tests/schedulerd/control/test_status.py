@@ -1,5 +1,7 @@
 """What is told of a node's GPUs: of those that are there, and of what somebody is on or has said; never old figures."""
 
+from typing import Any
+
 import pytest
 
 from contract.line import Line, decode
@@ -13,37 +15,37 @@ from schedulerd.core.turns import Turns
 class Machine:
     """The requests of the control socket, and a clock."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 100.0
         self.turns = Turns(Rules(), epoch="0000000a", left_behind=self._left_behind)
         self.requests = Requests(self.turns, Node(), lambda: self.now)
 
     @staticmethod
-    def _left_behind(uuid):
+    def _left_behind(uuid: str) -> Any:
         return (107.0, {"k": (1,)}) if uuid == "GPU-held" else (-float("inf"), {})
 
-    def hear(self, *gpus):
+    def hear(self, *gpus: Any) -> None:
         for gpu in gpus:
             self.ask("figures", gpu=gpu, memory_total="1000", memory_used="10", temperature="40")
 
-    def ask(self, verb, **words):
+    def ask(self, verb: str, **words: Any) -> Any:
         return [decode(raw.rstrip(b"\n")) for raw in self.requests.answer(Line(verb, words)) if raw]
 
-    def gpus(self):
+    def gpus(self) -> Any:
         """By the status: each GPU's temperature, or None."""
         return {line.words["uuid"]: line.words.get("temperature") for line in self.ask("status") if line.verb == "gpu"}
 
-    def load(self):
+    def load(self) -> Any:
         raw = b"".join(self.requests.answer(Line("load")))
         return decode_load(iter(raw.splitlines(keepends=True)))
 
 
 @pytest.fixture
-def machine():
+def machine() -> Any:
     return Machine()
 
 
-def test_a_gpu_that_is_gone_is_told_of_no_more(machine):
+def test_a_gpu_that_is_gone_is_told_of_no_more(machine: Any) -> None:
     machine.hear("GPU-1", "MIG-1")
     machine.now += 20.0
     machine.hear("GPU-1")
@@ -52,23 +54,23 @@ def test_a_gpu_that_is_gone_is_told_of_no_more(machine):
     assert [gpu.uuid for gpu in machine.load().gpus] == ["GPU-1"]
 
 
-def connected(machine, gpu):
+def connected(machine: Any, gpu: str) -> None:
     machine.turns.join(1, Container(key="k", gpus=(gpu,)))
 
 
-def paused(machine, gpu):
+def paused(machine: Any, gpu: str) -> None:
     machine.ask("pause", gpu=gpu)
 
 
-def drained(machine, gpu):
+def drained(machine: Any, gpu: str) -> None:
     machine.ask("drain", gpu=gpu)
 
 
-def with_a_turn_of_its_own(machine, gpu):
+def with_a_turn_of_its_own(machine: Any, gpu: str) -> None:
     machine.ask("quantum", time="3s", gpu=gpu)
 
 
-def nothing(_machine, _gpu):
+def nothing(_machine: Any, _gpu: Any) -> None:
     pass
 
 
@@ -82,7 +84,9 @@ def nothing(_machine, _gpu):
         pytest.param(nothing, "GPU-held", id="somebody held it under the daemon before"),
     ],
 )
-def test_what_is_known_of_it_is_told_without_nvmls_figures_which_may_be_old(machine, happens, gpu):
+def test_what_is_known_of_it_is_told_without_nvmls_figures_which_may_be_old(
+    machine: Any, happens: Any, gpu: str
+) -> None:
     machine.hear("GPU-1", gpu)
     machine.now += 20.0
     machine.hear("GPU-1")
@@ -93,7 +97,7 @@ def test_what_is_known_of_it_is_told_without_nvmls_figures_which_may_be_old(mach
 
 
 @pytest.mark.parametrize("words", [{"gpu": "GPU-sick"}, {}], ids=["by its name", "with all"])
-def test_a_sick_card_that_tells_nothing_and_that_nobody_has_can_be_paused(machine, words):
+def test_a_sick_card_that_tells_nothing_and_that_nobody_has_can_be_paused(machine: Any, words: Any) -> None:
     machine.hear("GPU-1", "GPU-sick")
     machine.now += 20.0
     machine.hear("GPU-1")
@@ -102,7 +106,7 @@ def test_a_sick_card_that_tells_nothing_and_that_nobody_has_can_be_paused(machin
     assert machine.turns.gpu("GPU-sick").paused == "paused"
 
 
-def test_what_a_card_holds_is_remembered_while_it_does_not_tell(machine):
+def test_what_a_card_holds_is_remembered_while_it_does_not_tell(machine: Any) -> None:
     machine.hear("GPU-1")
     machine.now += 20.0
 
@@ -119,7 +123,7 @@ def test_what_a_card_holds_is_remembered_while_it_does_not_tell(machine):
         pytest.param((), 100_000, id="never"),
     ],
 )
-def test_the_load_is_as_old_as_the_oldest_figures_in_it(machine, passed, age_ms):
+def test_the_load_is_as_old_as_the_oldest_figures_in_it(machine: Any, passed: tuple[float, ...], age_ms: int) -> None:
     for number, seconds in enumerate(passed):
         machine.hear(f"GPU-{number}")
         machine.now += seconds

@@ -3,6 +3,8 @@
 Safety is checked after every single order by `containers.Floor`; promises that need a while stand in `teardown`.
 """
 
+from typing import Any
+
 import hypothesis.strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -23,7 +25,7 @@ from tests.fakes.containers import Broken, Floor
 GIB = 1024 * MIB
 UUIDS = [f"GPU-{number}" for number in range(1, 5)]
 FIRST_EPOCH = "0000000a"
-VISITED: set[tuple] = set()
+VISITED: set[tuple[object, ...]] = set()
 
 
 containers = st.builds(
@@ -54,28 +56,28 @@ class Scheduler(RuleBasedStateMachine):
         side_by_side=st.booleans(),
         first=st.lists(containers, min_size=3, max_size=8, unique_by=lambda one: one.key),
     )
-    def begin(self, policy, side_by_side, first):
-        self.rules = Rules(policy=POLICIES[policy], side_by_side=side_by_side)
-        self.floor = Floor(self.rules, capacity=16 * GIB)
+    def begin(self, policy: str, side_by_side: bool, first: list[Container]) -> None:
+        rules = Rules(policy=POLICIES[policy], side_by_side=side_by_side)
+        self.floor = Floor(rules, capacity=16 * GIB)
         self.facts: dict[str, Container] = {}
         for container in first:
             self.join_as(container)
 
-    def process(self, data) -> int:
+    def process(self, data: st.DataObject) -> int:
         return data.draw(st.sampled_from(sorted(self.floor.seats)))
 
     @rule(container=containers)
-    def join(self, container):
+    def join(self, container: Container) -> None:
         self.join_as(container)
 
-    def join_as(self, container):
+    def join_as(self, container: Container) -> None:
         facts = self.facts.setdefault(container.key, container)
         if len(self.floor.seats) < 16:
             self.floor.join(facts)
 
     @precondition(lambda self: self.floor.turns.grants.epoch == FIRST_EPOCH)
     @rule(container=containers, data=st.data(), alone=st.booleans())
-    def join_holding(self, container, data, alone):
+    def join_holding(self, container: Container, data: st.DataObject, alone: bool) -> None:
         """With turns of a daemon before, though there was none."""
         self.has_lied = True
         facts = self.facts.setdefault(container.key, container)
@@ -85,38 +87,38 @@ class Scheduler(RuleBasedStateMachine):
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())
-    def want(self, data):
+    def want(self, data: st.DataObject) -> None:
         process = self.process(data)
         gpus = self.facts[self.floor.seats[process].container].gpus
         self.floor.want(process, *data.draw(st.sets(st.sampled_from(gpus), min_size=1)))
 
     @rule()
-    def everybody_wants(self):
+    def everybody_wants(self) -> None:
         for process, seat in tuple(self.floor.seats.items()):
             self.floor.want(process, *self.facts[seat.container].gpus)
 
     @precondition(lambda self: any(seat.turns for seat in self.floor.seats.values()))
     @rule(data=st.data(), reason=st.sampled_from(["yield", "idle"]))
-    def done(self, data, reason):
+    def done(self, data: st.DataObject, reason: str) -> None:
         riding = [(p, turn) for p, seat in self.floor.seats.items() for turn in seat.turns]
         self.floor.done(*data.draw(st.sampled_from(riding)), reason=reason)
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())
-    def leave(self, data):
+    def leave(self, data: st.DataObject) -> None:
         self.floor.leave(self.process(data))
 
     @rule(seconds=st.sampled_from([0.001, 0.05, 0.1, 0.3, 1.0, 5.0]))
-    def pass_time(self, seconds):
+    def pass_time(self, seconds: float) -> None:
         self.floor.pass_time(seconds)
 
     @rule()
-    def everybody_yields(self):
+    def everybody_yields(self) -> None:
         self.floor.answer_yields()
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data(), size=st.integers(0, 20 * GIB), reserve=st.booleans())
-    def memory(self, data, size, reserve):
+    def memory(self, data: st.DataObject, size: int, reserve: bool) -> None:
         process = self.process(data)
         gpu = data.draw(st.sampled_from(self.facts[self.floor.seats[process].container].gpus))
         try:
@@ -129,31 +131,31 @@ class Scheduler(RuleBasedStateMachine):
         self.floor.carry_out()
 
     @rule(gpu=st.sampled_from(UUIDS), change=st.sampled_from([operator.resume, operator.resume, operator.pause]))
-    def pause(self, gpu, change):
+    def pause(self, gpu: str, change: Any) -> None:
         change(self.floor.turns, [self.floor.turns.gpu(gpu)], self.floor.now)
         self.floor.pass_time(0)
         self.floor.carry_out()
 
     @rule(policy=st.sampled_from(sorted(POLICIES)))
-    def policy(self, policy):
+    def policy(self, policy: str) -> None:
         operator.set_policy(self.floor.turns, POLICIES[policy], self.floor.now)
         self.floor.carry_out()
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())
-    def welcome_anew(self, data):
+    def welcome_anew(self, data: st.DataObject) -> None:
         tenant = self.floor.turns.members[self.process(data)]
         operator.welcome_anew(self.floor.turns, tenant, self.floor.now)
         self.floor.carry_out()
 
     @precondition(lambda self: not self.has_lied)
     @rule()
-    def restart(self):
+    def restart(self) -> None:
         self.floor.restart()
 
     @precondition(lambda self: self.floor.away)
     @rule(data=st.data(), dies=st.booleans())
-    def come_back_or_die(self, data, dies):
+    def come_back_or_die(self, data: st.DataObject, dies: bool) -> None:
         process = data.draw(st.sampled_from(sorted(self.floor.away)))
         if dies:
             del self.floor.away[process]
@@ -161,11 +163,11 @@ class Scheduler(RuleBasedStateMachine):
             self.floor.come_back(process)
 
     @invariant()
-    def remember(self):
+    def remember(self) -> None:
         if hasattr(self, "floor"):
             VISITED.add(self.floor.state())
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Whoever waits at the end is served within bounded turns, once everybody answers."""
         if not hasattr(self, "floor"):
             return

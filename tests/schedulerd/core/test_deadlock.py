@@ -1,5 +1,7 @@
 """Per-device containers that wait for each other across GPUs: found within two seconds, then served as gangs."""
 
+from typing import Any
+
 import pytest
 
 from contract.grammar import Mode
@@ -11,7 +13,7 @@ from tests.fakes.simulation import worker
 PER_DEVICE = Mode.PER_DEVICE
 
 
-def ring(floor, size):
+def ring(floor: Floor, size: int) -> Any:
     """Each has one GPU, its kernel there waits for a partner on the next, which the next container has."""
     facts = [worker(f"c{i}", *sorted((1 + i, 1 + (i + 1) % size)), mode=PER_DEVICE).container for i in range(size)]
     processes = [floor.join(one) for one in facts]
@@ -24,7 +26,7 @@ def ring(floor, size):
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("quantum", [pytest.param(0.1, id="short turns"), pytest.param(30.0, id="long turns")])
-def test_a_ring_of_waiting_containers_is_found_within_two_seconds(size, quantum):
+def test_a_ring_of_waiting_containers_is_found_within_two_seconds(size: int, quantum: float) -> None:
     floor = Floor(Rules(quantum=quantum), gpus=size)
     ring(floor, size)
     floor.pass_time(2.0)
@@ -34,7 +36,7 @@ def test_a_ring_of_waiting_containers_is_found_within_two_seconds(size, quantum)
 
 
 @pytest.mark.parametrize("policy", ["fair", "fcfs"])
-def test_a_ring_is_found_though_all_wished_before_any_was_granted(policy):
+def test_a_ring_is_found_though_all_wished_before_any_was_granted(policy: str) -> None:
     floor = Floor(Rules(policy=POLICIES[policy]), gpus=2)
     before = floor.join(worker("gang", 1, 2).container)
     floor.want(before, "GPU-1", "GPU-2")
@@ -48,7 +50,7 @@ def test_a_ring_is_found_though_all_wished_before_any_was_granted(policy):
     assert [notice.kind for notice in floor.notices] == ["jam"]
 
 
-def test_the_jammed_get_all_their_gpus_at_once_one_after_the_other():
+def test_the_jammed_get_all_their_gpus_at_once_one_after_the_other() -> None:
     floor = Floor(Rules(quantum=30.0), gpus=2)
     first, second = ring(floor, 2)
     floor.pass_time(2.0)
@@ -59,7 +61,7 @@ def test_the_jammed_get_all_their_gpus_at_once_one_after_the_other():
     assert len(floor.seats[second].turns) == 1
 
 
-def test_who_jammed_is_a_gang_though_it_ends_and_comes_again():
+def test_who_jammed_is_a_gang_though_it_ends_and_comes_again() -> None:
     floor = Floor(Rules(quantum=30.0), gpus=2)
     processes = ring(floor, 2)
     floor.pass_time(2.0)
@@ -72,7 +74,7 @@ def test_who_jammed_is_a_gang_though_it_ends_and_comes_again():
     assert floor.open_on("GPU-2") == [facts[0].key]
 
 
-def test_containers_that_answer_are_no_jam():
+def test_containers_that_answer_are_no_jam() -> None:
     """Two with independent work hold and wait for each other all the time, and yield when asked."""
     floor = Floor(Rules(quantum=30.0), gpus=2)
     ring(floor, 2)
@@ -87,7 +89,7 @@ def test_containers_that_answer_are_no_jam():
     assert not floor.notices
 
 
-def test_nothing_is_looked_for_while_nobody_waits_across():
+def test_nothing_is_looked_for_while_nobody_waits_across() -> None:
     floor = Floor(Rules(), gpus=2)
     one = floor.join(worker("one", 1, 2, mode=PER_DEVICE).container)
     floor.want(one, "GPU-1", "GPU-2")

@@ -19,7 +19,7 @@ from tests.schedulerd.core.moves import VISITED, Scheduler
         pytest.param(200, id="many of them", marks=pytest.mark.slow),
     ],
 )
-def test_nothing_that_anybody_does_breaks_a_promise(examples, capsys):
+def test_nothing_that_anybody_does_breaks_a_promise(examples: int, capsys: pytest.CaptureFixture[str]) -> None:
     VISITED.clear()
     run_state_machine_as_test(
         Scheduler,

@@ -1,5 +1,7 @@
 """What a process may say that it still holds, and what the daemon makes of it: the truth, and anything else."""
 
+from typing import Any
+
 import pytest
 
 from schedulerd.core.messages import Grant, Revoked, Yield
@@ -8,18 +10,18 @@ from schedulerd.core.turns import Turns
 from schedulerd.protocol.sessions import Desk, believed
 from tests.fakes.containers import Floor
 
-NOBODY = (-float("inf"), {})
+NOBODY: tuple[float, dict[str, Any]] = (-float("inf"), {})
 
 
 class Believing:
-    def find(self, _client, hello):
+    def find(self, _client: int, hello: Any) -> Any:
         return believed(hello)
 
 
 class Room:
     """A daemon's core that came after another one, and what its clients hear."""
 
-    def __init__(self, before=None):
+    def __init__(self, before: Any = None) -> None:
         found = before or {}
         turns = Turns(
             Rules(side_by_side=False),
@@ -28,19 +30,19 @@ class Room:
         )
         self.desk = Desk(turns, Believing())
         self.now = 0.0
-        self.heard = {}
+        self.heard: dict[int, list[Any]] = {}
 
-    def say(self, client, text):
+    def say(self, client: int, text: str) -> None:
         if client not in self.desk.conversations:
             self.desk.connected(client, self.now)
         self.desk.received(client, text.encode() + b"\n", self.now)
         self.carry_out()
 
-    def leave(self, client):
+    def leave(self, client: int) -> None:
         self.desk.gone(client, self.now)
         self.carry_out()
 
-    def pass_time(self, seconds):
+    def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
         while (alarm := self.desk.turns.next_alarm()) <= until:
             self.now = max(self.now, alarm)
@@ -48,20 +50,20 @@ class Room:
             self.carry_out()
         self.now = until
 
-    def carry_out(self):
+    def carry_out(self) -> None:
         for order in self.desk.take_orders():
             if isinstance(order, Tell):
                 for client in order.to:
                     self.heard.setdefault(client, []).append(order.message)
 
-    def granted(self, client):
+    def granted(self, client: int) -> Any:
         """The GPUs that a client was granted, in the order it heard of them."""
         return [message.gpus for message in self.heard.get(client, []) if isinstance(message, Grant)]
 
-    def of(self, client, kind):
+    def of(self, client: int, kind: Any) -> Any:
         return [message for message in self.heard.get(client, []) if isinstance(message, kind)]
 
-    def holders(self, gpu):
+    def holders(self, gpu: str) -> Any:
         return [turn.tenant.facts.key for turn in self.desk.turns.gpu(gpu).holders]
 
 
@@ -73,7 +75,7 @@ class Room:
         "holding=aaaaaaaa.1@GPU-a beside=aaaaaaaa.1@GPU-a,aaaaaaaa.1@GPU-b",
     ],
 )
-def test_a_gpu_that_is_named_twice_is_one_turns(held):
+def test_a_gpu_that_is_named_twice_is_one_turns(held: Any) -> None:
     room = Room()
     room.say(1, f"hello v=1 pid=1 container=odd gpus=GPU-a,GPU-b {held}")
     room.leave(1)
@@ -90,7 +92,7 @@ A2 = "hello v=1 pid=2 container=A gpus=GPU-a holding=0000000a.3@GPU-a"
 
 
 @pytest.mark.parametrize("kind", ["holding", "beside"])
-def test_who_did_not_hold_a_gpu_does_not_get_it_by_saying_so(kind):
+def test_who_did_not_hold_a_gpu_does_not_get_it_by_saying_so(kind: Any) -> None:
     room = Room({"GPU-a": {"B": (2,)}})
     room.say(1, f"hello v=1 pid=1 container=A gpus=GPU-a {kind}=0000000a.3@GPU-a")
     assert room.granted(1) == []
@@ -101,7 +103,7 @@ def test_who_did_not_hold_a_gpu_does_not_get_it_by_saying_so(kind):
     assert room.of(2, Revoked) == []
 
 
-def test_where_the_holders_names_are_lost_one_that_says_so_is_believed_and_others_wait():
+def test_where_the_holders_names_are_lost_one_that_says_so_is_believed_and_others_wait() -> None:
     room = Room({"GPU-a": {"": (0,)}})
     room.say(1, A1)
     room.say(2, "hello v=1 pid=2 container=B gpus=GPU-a")
@@ -114,7 +116,7 @@ def test_where_the_holders_names_are_lost_one_that_says_so_is_believed_and_other
     assert room.granted(2) == [("GPU-a",)]
 
 
-def test_a_new_process_is_not_taken_for_one_that_held_the_gpu():
+def test_a_new_process_is_not_taken_for_one_that_held_the_gpu() -> None:
     room = Room(HELD)
     room.say(3, "hello v=1 pid=3 container=C gpus=GPU-a")
     room.say(3, "want gpus=GPU-a")
@@ -128,7 +130,7 @@ def test_a_new_process_is_not_taken_for_one_that_held_the_gpu():
     assert room.of(1, Revoked) + room.of(2, Revoked) == []
 
 
-def test_nobody_else_gets_the_gpu_before_each_of_the_holders_is_back():
+def test_nobody_else_gets_the_gpu_before_each_of_the_holders_is_back() -> None:
     """The first has gone on and is done; the second has yet to come, and its kernels run."""
     room = Room(HELD)
     room.say(3, "hello v=1 pid=3 container=C gpus=GPU-a")
@@ -142,7 +144,7 @@ def test_nobody_else_gets_the_gpu_before_each_of_the_holders_is_back():
 
 
 @pytest.mark.parametrize("come", [(8, 1, 2), (1, 1, 2), (1, 2, 3)], ids=["a new one", "one twice", "all of them"])
-def test_whom_the_footprint_has_no_room_to_name_is_waited_for_until_its_time_is_over(come):
+def test_whom_the_footprint_has_no_room_to_name_is_waited_for_until_its_time_is_over(come: Any) -> None:
     """Of three processes two are named; whoever else comes may be new, and the third may have kernels in flight."""
     room = Room({"GPU-a": {"A": (1, 2, 0)}})
     room.say(9, "hello v=1 pid=9 container=C gpus=GPU-a")
@@ -156,7 +158,7 @@ def test_whom_the_footprint_has_no_room_to_name_is_waited_for_until_its_time_is_
     assert room.granted(9) == [("GPU-a",)]
 
 
-def test_a_wish_of_one_process_is_granted_by_another_that_goes_on():
+def test_a_wish_of_one_process_is_granted_by_another_that_goes_on() -> None:
     room = Room(HELD)
     room.say(2, "hello v=1 pid=2 container=A gpus=GPU-a")
     room.say(2, "want gpus=GPU-a")
@@ -167,7 +169,7 @@ def test_a_wish_of_one_process_is_granted_by_another_that_goes_on():
     assert room.of(1, Yield) == []
 
 
-def test_a_gang_goes_on_with_all_its_gpus_or_none():
+def test_a_gang_goes_on_with_all_its_gpus_or_none() -> None:
     room = Room({"GPU-a": {"A": (1,)}, "GPU-b": {"A": (1,)}})
     room.say(1, "hello v=1 pid=1 container=A mode=gang gpus=GPU-a,GPU-b holding=0000000a.3@GPU-a")
 
@@ -175,7 +177,7 @@ def test_a_gang_goes_on_with_all_its_gpus_or_none():
     assert room.of(1, Revoked) == [Revoked("0000000a.3", "overdue")]
 
 
-def test_a_container_does_not_wait_for_its_own_missing_process_nor_yield_to_whom_that_shuts_out():
+def test_a_container_does_not_wait_for_its_own_missing_process_nor_yield_to_whom_that_shuts_out() -> None:
     room = Room(HELD)
     room.say(3, "hello v=1 pid=3 container=C gpus=GPU-a")
     room.say(3, "want gpus=GPU-a")
@@ -194,7 +196,7 @@ def test_a_container_does_not_wait_for_its_own_missing_process_nor_yield_to_whom
 
 
 @pytest.mark.parametrize("processes", [1, 2], ids=["its only process is back", "one of two is back"])
-def test_who_went_on_under_one_daemon_is_waited_for_by_the_next(processes):
+def test_who_went_on_under_one_daemon_is_waited_for_by_the_next(processes: int) -> None:
     floor = Floor(Rules(side_by_side=False))
     mine = [floor.join(Container(key="a", gpus=("GPU-1",))) for _ in range(processes)]
     floor.want(mine[0], "GPU-1")

@@ -86,7 +86,8 @@ def many_connections(number: int) -> str:
         there, grown = turns.num_fds() - descriptors, turns.memory_info().rss - before
         if there < number or grown > number * 8192:
             raise AssertionError(f"{there} descriptors for {number} connections, {grown >> 20} MiB more")
-        for each in (*welcomed, *silent):
+        leaving: list[Client | socket.socket] = [*welcomed, *silent]
+        for each in leaving:
             each.close()
         still_serves(one)
     return f"{there} descriptors, {grown >> 20} MiB more; another served in {served * 1e3:.0f} ms"

@@ -59,7 +59,7 @@ time.sleep(60)
 
 
 @contextlib.contextmanager
-def holder_process(one: Daemon, then: str = "") -> Iterator[subprocess.Popen]:
+def holder_process(one: Daemon, then: str = "") -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", HOLDER.format(then=then), str(one.socket)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:

@@ -8,6 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,26 +22,26 @@ from tests.fakes.wire.node_daemon import NodeDaemon
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path: Path) -> Iterator[NodeDaemon]:
     one = NodeDaemon(tmp_path, "--side-by-side=never")
     one.start()
     yield one
-    if one.process.poll() is None:
-        one.process.kill()
-        one.process.wait()
+    if one.running.poll() is None:
+        one.running.kill()
+        one.running.wait()
 
 
 class Cluster:
     """Answers `who` as the observer would, after a while."""
 
-    def __init__(self, daemon, *, after=0.0, **facts):
+    def __init__(self, daemon: NodeDaemon, *, after: float = 0.0, **facts: str) -> None:
         self.link = ControlClient(daemon.control)
         self.link.send(Line("observe"))
         self.asked: list[dict[str, str]] = []
         self.after, self.facts = after, {"uid": "u", **facts}
         threading.Thread(target=self._answer, daemon=True).start()
 
-    def _answer(self):
+    def _answer(self) -> None:
         while True:
             try:
                 line = self.link.read()
@@ -49,19 +52,19 @@ class Cluster:
                 return
 
 
-def client_of(socket, gpus="GPU-1", **words):
+def client_of(socket: Path, gpus: str = "GPU-1", **words: Any) -> tuple[Client, Line]:
     client = Client(socket, container="a-lie", gpus=gpus, hello=False, **words)
     return client, client.hello()
 
 
-def known_to_the_cluster(daemon, key, *uuids):
+def known_to_the_cluster(daemon: NodeDaemon, key: str, *uuids: str) -> Path:
     """The socket of an allocation of which the cluster has spoken before."""
     socket = daemon.allocate(key, *uuids)
     (socket.parent / "pod.json").write_text(json.dumps({"of": f"{key}.1000", "uid": "u"}))
     return socket
 
 
-def test_a_socket_comes_with_its_folder_and_says_whose_gpus_they_are(daemon):
+def test_a_socket_comes_with_its_folder_and_says_whose_gpus_they_are(daemon: NodeDaemon) -> None:
     Cluster(daemon, pod="p", namespace="n", container="c")
     _client, welcome = client_of(daemon.allocate("k1", "GPU-1", "GPU-2"), gpus="GPU-1,GPU-2")
 
@@ -70,7 +73,7 @@ def test_a_socket_comes_with_its_folder_and_says_whose_gpus_they_are(daemon):
     assert welcome.words["container"].startswith("k1.")
 
 
-def test_what_the_client_says_of_itself_is_not_believed(daemon):
+def test_what_the_client_says_of_itself_is_not_believed(daemon: NodeDaemon) -> None:
     Cluster(daemon, memory="1024", weight="7")
     socket = daemon.allocate("k1", "GPU-1")
     _client, welcome = client_of(socket, weight=1000, memory=10**12, mode="gang", priority=10**6)
@@ -79,7 +82,7 @@ def test_what_the_client_says_of_itself_is_not_believed(daemon):
     assert welcome.words["mode"] == "single"
 
 
-def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon):
+def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon: NodeDaemon) -> None:
     cluster = Cluster(daemon, after=0.5, mode="gang", memory="4096", allocation="plain")
     _client, welcome = client_of(daemon.allocate("k1", "GPU-1", "GPU-2"))
 
@@ -87,7 +90,7 @@ def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon):
     assert cluster.asked[0]["devices"] == "GPU-1__0,GPU-2__0"
 
 
-def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon):
+def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon: NodeDaemon) -> None:
     """What its processes were told of the cap is wrong: they yield, as if somebody waited, and come again then."""
     a, b = (client_of(known_to_the_cluster(daemon, key, "GPU-1"))[0] for key in ("ka", "kb"))
     a.want()
@@ -109,7 +112,7 @@ def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(daemon):
+def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(daemon: NodeDaemon) -> None:
     """XPUShare: 9.8 s for a hand-off on another GPU."""
     Cluster(daemon, after=60)
     known = daemon.allocate("known", "GPU-2")
@@ -127,13 +130,13 @@ def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(d
     assert 1.5 < time.monotonic() - began < 10
 
 
-def test_caps_are_kept_while_the_cluster_is_away(daemon):
+def test_caps_are_kept_while_the_cluster_is_away(daemon: NodeDaemon) -> None:
     """XPUShare: an API outage lifts all quotas."""
     Cluster(daemon, memory="4096")
     socket = daemon.allocate("k1", "GPU-1")
     client_of(socket)[0].close()
-    daemon.process.kill()
-    daemon.process.wait()
+    daemon.running.kill()
+    daemon.running.wait()
     daemon.start()
     daemon.wait_for(socket)
     began = time.monotonic()
@@ -143,7 +146,7 @@ def test_caps_are_kept_while_the_cluster_is_away(daemon):
     assert time.monotonic() - began < 1.9
 
 
-def reconnect(socket):
+def reconnect(socket: Path) -> Any:
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -155,7 +158,7 @@ def reconnect(socket):
 
 
 @pytest.mark.slow
-def test_a_late_answer_with_a_cap_makes_the_client_come_again(daemon):
+def test_a_late_answer_with_a_cap_makes_the_client_come_again(daemon: NodeDaemon) -> None:
     cluster = Cluster(daemon, after=2.5, memory="4096")
     socket = daemon.allocate("k1", "GPU-1")
     client, welcome = client_of(socket)
@@ -168,7 +171,7 @@ def test_a_late_answer_with_a_cap_makes_the_client_come_again(daemon):
     assert len(cluster.asked) == 1
 
 
-def test_the_same_slots_given_out_again_are_another_container(daemon):
+def test_the_same_slots_given_out_again_are_another_container(daemon: NodeDaemon) -> None:
     cluster = Cluster(daemon, memory="1")
     socket = daemon.allocate("k1", "GPU-1", created=1.0)
     old, first = client_of(socket)
@@ -180,7 +183,7 @@ def test_the_same_slots_given_out_again_are_another_container(daemon):
     old.close()
 
 
-def test_anothers_gpu_is_refused_and_counted(daemon):
+def test_anothers_gpu_is_refused_and_counted(daemon: NodeDaemon) -> None:
     Cluster(daemon)
     client = Client(daemon.allocate("k1", "GPU-1"), container="x", gpus="GPU-1,GPU-9", hello=False)
     client.say("hello", v=1, pid=1, gpus="GPU-1,GPU-9")
@@ -191,7 +194,7 @@ def test_anothers_gpu_is_refused_and_counted(daemon):
     assert "not-yours:1" in said.words["refusals"]
 
 
-def test_a_folder_that_goes_takes_its_socket_and_comes_back_anew(daemon):
+def test_a_folder_that_goes_takes_its_socket_and_comes_back_anew(daemon: NodeDaemon) -> None:
     Cluster(daemon)
     socket = daemon.allocate("k1", "GPU-1")
     gone = daemon.allocations / ".k1.gone"
@@ -202,7 +205,7 @@ def test_a_folder_that_goes_takes_its_socket_and_comes_back_anew(daemon):
     assert welcome.words["gpus"] == "GPU-2"
 
 
-def reconnect_to_gpu(socket):
+def reconnect_to_gpu(socket: Path) -> Any:
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -213,7 +216,7 @@ def reconnect_to_gpu(socket):
             time.sleep(0.01)
 
 
-def test_who_connects_and_says_nothing_is_no_error(daemon):
+def test_who_connects_and_says_nothing_is_no_error(daemon: NodeDaemon) -> None:
     """The device plugin looks whether the socket answers."""
     Cluster(daemon)
     Client(daemon.allocate("k1", "GPU-1"), container="x", hello=False).close()
@@ -221,7 +224,7 @@ def test_who_connects_and_says_nothing_is_no_error(daemon):
         assert "refusals" not in next(iter(asking.ask("status"))).words
 
 
-def test_a_folder_whose_path_is_too_long_for_a_socket_is_passed_over(daemon):
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_passed_over(daemon: NodeDaemon) -> None:
     Cluster(daemon)
     (daemon.allocations / ("x" * 200)).mkdir(parents=True)
 
@@ -229,13 +232,13 @@ def test_a_folder_whose_path_is_too_long_for_a_socket_is_passed_over(daemon):
     assert "cannot listen on" in daemon.log()
 
 
-def test_sigterm_takes_the_sockets_out_of_the_folders(daemon):
+def test_sigterm_takes_the_sockets_out_of_the_folders(daemon: NodeDaemon) -> None:
     socket = daemon.allocate("k1", "GPU-1")
     assert daemon.end() == 0
     assert not socket.exists()
 
 
-def test_a_process_outside_pods_belongs_to_none():
+def test_a_process_outside_pods_belongs_to_none() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         assert pod_uid_of(process.pid) is None

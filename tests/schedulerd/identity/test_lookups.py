@@ -8,13 +8,16 @@ import json
 import socket
 import time
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contract.allocation import Allocation
 from contract.grammar import Mode
 from contract.line import Line, decode, encode
-from schedulerd.core.model import Rules
+from schedulerd.core.messages import Hello
+from schedulerd.core.model import Container, Rules
 from schedulerd.core.node_state import Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.eventloop.loop import Loop
@@ -30,42 +33,49 @@ SILENCE = PodFacts()
 NAME_ALONE = PodFacts(namespace="team", pod="train-0", container="main")
 
 
+class _NoRegistry:
+    """Knows nobody; the folders take its place before anybody comes."""
+
+    def find(self, _client: int, _hello: Hello) -> Container | None:
+        raise AssertionError("a client came before the folders")
+
+
 class Stage:
     """A node: folders, a daemon's parts, a clock that may be put forward."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self.folder, self.ahead = folder, 0.0
         self.asked: list[dict[str, str]] = []
         self.forgotten: list[str] = []
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         """Also anew, as after the daemon's death: what it held in memory is gone."""
         self.loop = Loop(lambda: time.monotonic() + self.ahead)
         self.node = Node()
-        self.server = Server(self.loop, Desk(Turns(Rules(), epoch="0000000a"), None))
+        self.server = Server(self.loop, Desk(Turns(Rules(), epoch="0000000a"), _NoRegistry()))
         self.folders = Folders(self.folder, self.server, self.node, self.ask)
         self.server.desk.registry = self.folders
         self.server.on_ask = self.folders.ask_cluster
         self.folders.pod_of = lambda _pid: self.pod
-        self.pod = None
+        self.pod: str | None = None
         """The pod that every process is seen in."""
         self.folders.start()
 
-    def ask(self, line):
+    def ask(self, line: Line) -> Any:
         if line.verb == "who":
             self.asked.append(dict(line.words))
         else:
             self.forgotten.append(line.words["key"])
         return 1
 
-    def allocate(self, key, created=1.0, gpus=("GPU-1", "GPU-2")):
+    def allocate(self, key: str, created: float = 1.0, gpus: tuple[str, ...] = ("GPU-1", "GPU-2")) -> None:
         text = json.dumps({"key": key, "uuids": gpus, "device_ids": [f"{one}__0" for one in gpus], "created": created})
         (self.folder / key).mkdir(exist_ok=True)
         (self.folder / key / "allocation.json").write_text(text)
         self.until(lambda: (self.folder / key / "scheduler.sock").exists())
 
-    def until(self, said):
+    def until(self, said: Any) -> None:
         end = time.monotonic() + PATIENCE
         self.loop.add_alarm(lambda: self.loop.clock() + 0.01, lambda _now: None)
         while not said():
@@ -73,7 +83,7 @@ class Stage:
             self.loop.turn()
         self.loop._alarms.pop()
 
-    def hello(self, key):
+    def hello(self, key: str) -> Any:
         """A process comes through the socket; what it hears first, and its connection."""
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(self.folder / key / "scheduler.sock"))
@@ -81,10 +91,10 @@ class Stage:
         client.sendall(encode(Line("hello", {"v": "1", "pid": "1", "gpus": "GPU-1"})))
         return client
 
-    def hears(self, client):
+    def hears(self, client: Any) -> Any:
         heard = b""
 
-        def some():
+        def some() -> Any:
             nonlocal heard
             try:
                 heard += client.recv(65536)
@@ -95,35 +105,37 @@ class Stage:
         self.until(some)
         return decode(heard.splitlines()[0]) if heard else None
 
-    def answered(self, count, facts):
+    def answered(self, count: int, facts: Any) -> None:
         """The observer answers the newest of so many questions."""
         self.until(lambda: len(self.asked) >= count)
         assert len(self.asked) == count
         self.folders.answered(self.asked[-1]["key"], facts)
         self.server.carry_out()
 
-    def pass_time(self, seconds):
+    def pass_time(self, seconds: float) -> None:
         self.ahead += seconds
         self.until(lambda: True)
         for _ in range(3):
             self.loop._ring(self.loop.clock())
 
-    def kept(self, key):
+    def kept(self, key: str) -> Any:
         path = self.folder / key / "pod.json"
         return json.loads(path.read_text()) if path.exists() else None
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def said(uid=NEW, **more):
+def said(uid: str = NEW, **more: Any) -> PodFacts:
     return PodFacts(uid=uid, namespace="team", pod="train-0", container="main", **more)
 
 
 @pytest.mark.parametrize("silence", [pytest.param(SILENCE, id="no owner"), pytest.param(NAME_ALONE, id="no pod")])
-def test_what_is_known_without_a_uid_lets_in_and_is_neither_kept_nor_the_last_word(node, silence):
+def test_what_is_known_without_a_uid_lets_in_and_is_neither_kept_nor_the_last_word(
+    node: Stage, silence: PodFacts
+) -> None:
     node.allocate("k1")
     client = node.hello("k1")
     node.answered(1, silence)
@@ -140,7 +152,7 @@ def test_what_is_known_without_a_uid_lets_in_and_is_neither_kept_nor_the_last_wo
     assert node.kept("k1")["uid"] == NEW
 
 
-def test_silence_that_an_older_daemon_kept_is_not_believed(node):
+def test_silence_that_an_older_daemon_kept_is_not_believed(node: Stage) -> None:
     node.allocate("k1")
     (node.folder / "k1" / "pod.json").write_text('{"of": "k1.1000", "uid": "", "mode": null}')
     node.hello("k1")
@@ -149,7 +161,7 @@ def test_silence_that_an_older_daemon_kept_is_not_believed(node):
     assert node.kept("k1")["uid"] == NEW
 
 
-def test_an_answer_that_knows_less_takes_nothing_away(node):
+def test_an_answer_that_knows_less_takes_nothing_away(node: Stage) -> None:
     node.allocate("k1")
     client = node.hello("k1")
     node.answered(1, said(memory=4096))
@@ -160,7 +172,7 @@ def test_an_answer_that_knows_less_takes_nothing_away(node):
     assert node.kept("k1")["memory"] == 4096
 
 
-def test_a_late_answer_does_not_take_the_place_of_what_is_kept_of_the_next_container(node):
+def test_a_late_answer_does_not_take_the_place_of_what_is_kept_of_the_next_container(node: Stage) -> None:
     node.allocate("k1", created=1.0)
     first = node.hello("k1")
     node.answered(1, SILENCE)
@@ -174,7 +186,7 @@ def test_a_late_answer_does_not_take_the_place_of_what_is_kept_of_the_next_conta
     assert node.node.pods["k1.1000"].uid == OLD
 
 
-def test_a_pod_made_again_under_its_name_is_asked_for_once_more_before_it_is_refused(node):
+def test_a_pod_made_again_under_its_name_is_asked_for_once_more_before_it_is_refused(node: Stage) -> None:
     node.allocate("k1")
     node.hello("k1")
     node.answered(1, said(uid=OLD, memory=1))
@@ -187,7 +199,7 @@ def test_a_pod_made_again_under_its_name_is_asked_for_once_more_before_it_is_ref
     assert node.kept("k1")["uid"] == NEW
 
 
-def test_another_pods_process_is_refused_when_the_cluster_has_confirmed_it_and_then_at_once(node):
+def test_another_pods_process_is_refused_when_the_cluster_has_confirmed_it_and_then_at_once(node: Stage) -> None:
     node.allocate("k1")
     node.hello("k1")
     node.answered(1, said(uid=OLD))
@@ -200,7 +212,7 @@ def test_another_pods_process_is_refused_when_the_cluster_has_confirmed_it_and_t
     assert (len(node.asked), node.node.foreign) == (2, 2)
 
 
-def test_who_is_refused_while_the_cluster_is_silent_is_heard_again_when_it_speaks(node):
+def test_who_is_refused_while_the_cluster_is_silent_is_heard_again_when_it_speaks(node: Stage) -> None:
     node.allocate("k1")
     node.hello("k1")
     node.answered(1, said(uid=OLD))
@@ -215,7 +227,7 @@ def test_who_is_refused_while_the_cluster_is_silent_is_heard_again_when_it_speak
     assert node.hears(node.hello("k1")).verb == "welcome"
 
 
-def test_who_was_let_in_while_nothing_was_known_is_put_out_when_it_is_another_pods(node):
+def test_who_was_let_in_while_nothing_was_known_is_put_out_when_it_is_another_pods(node: Stage) -> None:
     node.allocate("k1")
     node.pod = OLD
     client = node.hello("k1")
@@ -227,12 +239,12 @@ def test_who_was_let_in_while_nothing_was_known_is_put_out_when_it_is_another_po
     assert node.hears(client) is None
 
 
-def test_a_client_whose_folder_goes_while_it_says_hello_costs_nobody_else_anything(node):
+def test_a_client_whose_folder_goes_while_it_says_hello_costs_nobody_else_anything(node: Stage) -> None:
     node.allocate("k1")
     client = node.hello("k1")
     real = node.server.on_ask
 
-    def gone(connection, hello):
+    def gone(connection: Any, hello: Any) -> None:
         (node.folder / "k1" / "allocation.json").unlink()
         real(connection, hello)
 
@@ -242,7 +254,7 @@ def test_a_client_whose_folder_goes_while_it_says_hello_costs_nobody_else_anythi
     assert node.hears(client).words["memory"] == "1"
 
 
-def books_of(node):
+def books_of(node: Stage) -> Any:
     one = node.folders
     return [
         one._known,
@@ -255,7 +267,7 @@ def books_of(node):
 
 
 @pytest.mark.parametrize("facts", [pytest.param(said(), id="known"), pytest.param(SILENCE, id="asked for to the end")])
-def test_of_allocations_that_have_gone_nothing_is_kept(node, facts):
+def test_of_allocations_that_have_gone_nothing_is_kept(node: Stage, facts: Any) -> None:
     for number in range(1, 6):
         node.allocate("k1", created=float(number))
         client = node.hello("k1")
@@ -271,7 +283,7 @@ def test_of_allocations_that_have_gone_nothing_is_kept(node, facts):
     assert [len(book) for book in books_of(node)] == [0] * 6
 
 
-def test_of_who_is_still_here_all_is_kept_when_its_folder_goes(node):
+def test_of_who_is_still_here_all_is_kept_when_its_folder_goes(node: Stage) -> None:
     node.allocate("k1")
     client = node.hello("k1")
     node.answered(1, said())
@@ -286,15 +298,21 @@ def test_of_who_is_still_here_all_is_kept_when_its_folder_goes(node):
     assert node.node.pods == {}
 
 
-def asking():
-    lines, wanted = [], {"k.1000"}
-    return Questions(lambda line: lines.append(line) or 1, wanted.__contains__), lines, wanted
+def asking() -> Any:
+    lines: list[Line] = []
+    wanted = {"k.1000"}
+
+    def ask(line: Line) -> int:
+        lines.append(line)
+        return 1
+
+    return Questions(ask, wanted.__contains__), lines, wanted
 
 
 ALLOCATION = Allocation("k", ("GPU-1",), ("GPU-1__0",), 1.0)
 
 
-def test_a_question_is_put_again_after_pauses_that_grow_to_half_a_minute():
+def test_a_question_is_put_again_after_pauses_that_grow_to_half_a_minute() -> None:
     questions, lines, _wanted = asking()
     questions.put(ALLOCATION, None, 0.0)
     times = [0.0]
@@ -306,7 +324,7 @@ def test_a_question_is_put_again_after_pauses_that_grow_to_half_a_minute():
     assert [b - a for a, b in pairwise(times)] == [3, 4, 6, 10, 18, 32, 32, 32]
 
 
-def test_nobody_is_asked_for_who_has_gone_until_somebody_comes():
+def test_nobody_is_asked_for_who_has_gone_until_somebody_comes() -> None:
     questions, lines, wanted = asking()
     questions.put(ALLOCATION, None, 0.0)
     wanted.clear()
@@ -317,7 +335,7 @@ def test_nobody_is_asked_for_who_has_gone_until_somebody_comes():
     assert (len(lines), questions.next_alarm < FOREVER) == (2, True)
 
 
-def test_an_observer_that_comes_is_asked_at_once_whatever_is_open():
+def test_an_observer_that_comes_is_asked_at_once_whatever_is_open() -> None:
     questions, lines, _wanted = asking()
     questions.put(ALLOCATION, "uid-1", 0.0)
     questions.put_all(0.5)

@@ -1,19 +1,22 @@
 """The API side against a real API server: own pods are watched, events reach them, a broken watch begins anew."""
 
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import kubernetes
 import pytest
 
 from schedulerd.observer import cluster as module
 from schedulerd.observer.pod_facts import Owner
+from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.wire.client import PATIENCE
 
 pytestmark = pytest.mark.cluster
 NODE = "node-of-ours"
 
 
-def until(said):
+def until(said: Any) -> Any:
     end = time.monotonic() + PATIENCE
     while not (found := said()):
         assert time.monotonic() < end, "not in time"
@@ -21,7 +24,7 @@ def until(said):
     return found
 
 
-def a_pod(name, node=NODE, **annotations):
+def a_pod(name: str, node: str = NODE, **annotations: Any) -> Any:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -31,17 +34,20 @@ def a_pod(name, node=NODE, **annotations):
 
 
 @pytest.fixture
-def joined(api_server, monkeypatch):
+def joined(api_server: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(module, "_configuration", lambda: api_server.client().configuration)
     one = module.Cluster(NODE)
     one.start()
     until(lambda: one.watching)
     yield one
     one.stop()
+    assert one._thread is not None
     assert not one._thread.is_alive()
 
 
-def test_own_pods_are_known_without_asking_and_others_are_not_kept(api_server, namespace, joined):
+def test_own_pods_are_known_without_asking_and_others_are_not_kept(
+    api_server: ControlPlane, namespace: str, joined: Any
+) -> None:
     core = kubernetes.client.CoreV1Api(api_server.client())
     core.create_namespaced_pod(namespace, a_pod("ours", **{"nvshare.com/weight": "300"}))
     core.create_namespaced_pod(namespace, a_pod("theirs", node="another"))
@@ -52,7 +58,7 @@ def test_own_pods_are_known_without_asking_and_others_are_not_kept(api_server, n
     assert joined.pod(Owner(namespace, "nobody", "main")) is None
 
 
-def test_an_event_reaches_the_pod_once_a_minute(api_server, namespace, joined):
+def test_an_event_reaches_the_pod_once_a_minute(api_server: ControlPlane, namespace: str, joined: Any) -> None:
     core = kubernetes.client.CoreV1Api(api_server.client())
     core.create_namespaced_pod(namespace, a_pod("late"))
     until(lambda: joined._pods.get((namespace, "late")))
@@ -64,14 +70,17 @@ def test_an_event_reaches_the_pod_once_a_minute(api_server, namespace, joined):
     assert [(one.reason, one.involved_object.uid != "") for one in events] == [("GpuTurnOverdue", True)]
 
 
-def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(api_server, namespace, joined):
+def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(
+    api_server: ControlPlane, namespace: str, joined: Any
+) -> None:
     core = kubernetes.client.CoreV1Api(api_server.client())
     owner = Owner(namespace, "train-0", "main")
     core.create_namespaced_pod(namespace, a_pod("train-0"))
     old = until(lambda: joined._pods.get((namespace, "train-0"))).uid
     joined.stop()
     core.delete_namespaced_pod("train-0", namespace, grace_period_seconds=0)
-    new = core.create_namespaced_pod(namespace, a_pod("train-0")).metadata.uid
+    created: Any = core.create_namespaced_pod(namespace, a_pod("train-0"))
+    new = created.metadata.uid
 
     assert joined.pod(owner, old).uid == old
     assert joined.pod(owner, new).uid == new

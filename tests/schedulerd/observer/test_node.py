@@ -9,13 +9,15 @@ import subprocess
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import kubernetes
 import psutil
 import pytest
 
-from contract.load import QUERY, decode_load
+from contract.load import QUERY, Load, decode_load
 from schedulerd.control.client import ControlClient
+from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.pod_resources import FakePodResources, listing
 from tests.fakes.wire.client import PATIENCE, Client
 from tests.fakes.wire.node_daemon import NodeDaemon
@@ -25,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 NODE = "node-of-turns"
 
 
-def until(said, within=PATIENCE):
+def until(said: Any, within: float = PATIENCE) -> Any:
     end = time.monotonic() + within
     while not (found := said()):
         assert time.monotonic() < end, "not in time"
@@ -33,21 +35,21 @@ def until(said, within=PATIENCE):
     return found
 
 
-def both(folder, *flags):
+def both(folder: Path, *flags: str) -> NodeDaemon:
     """The daemon with its observer; the flags that come last count."""
     daemon = NodeDaemon(folder, "--observer=spawn", "--metrics-port=0", "--side-by-side=never", *flags)
     daemon.start()
     return daemon
 
 
-def page_of(daemon):
-    observer = observer_of(daemon.process.pid)
+def page_of(daemon: NodeDaemon) -> str:
+    observer = observer_of(daemon.running.pid)
     port = next(one.laddr.port for one in observer.net_connections() if one.status == psutil.CONN_LISTEN)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
-        return answer.read().decode()
+        return str(answer.read().decode())
 
 
-def a_pod(name, annotations):
+def a_pod(name: str, annotations: dict[str, str]) -> Any:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -58,8 +60,8 @@ def a_pod(name, annotations):
 
 @pytest.mark.cluster
 def test_a_pods_annotations_reach_the_welcome_and_its_overdue_turn_becomes_its_event(
-    tmp_path, api_server, namespace, monkeypatch
-):
+    tmp_path: Path, api_server: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig_for("scheduler", groups=("system:masters",))))
     core = kubernetes.client.CoreV1Api(api_server.client())
     core.create_namespaced_pod(namespace, a_pod("train", {"nvshare.com/memory": "4Gi", "nvshare.com/weight": "300"}))
@@ -68,7 +70,7 @@ def test_a_pods_annotations_reach_the_welcome_and_its_overdue_turn_becomes_its_e
     fake.pods[0].namespace = namespace
     daemon = both(tmp_path, f"--node={NODE}", f"--pod-resources={tmp_path}/kubelet.sock", "--grace=200ms")
     try:
-        observer_of(daemon.process.pid)
+        observer_of(daemon.running.pid)
         until(lambda: "nvshare_schedulerd_pod_watch_up 1" in page_of(daemon))
         deaf = Client(daemon.allocate("k1", "GPU-1"), container="x", hello=False)
         welcome = deaf.hello()
@@ -90,7 +92,7 @@ def test_a_pods_annotations_reach_the_welcome_and_its_overdue_turn_becomes_its_e
 
 
 @pytest.fixture
-def software_gpu(tmp_path, monkeypatch):
+def software_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(ROOT / "build/simgpu"))
     monkeypatch.setenv("SIMGPU_FILE", str(tmp_path / "gpus"))
     monkeypatch.setenv("SIMGPU_DEVICES", "1xT4-16GB")
@@ -98,7 +100,9 @@ def software_gpu(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_nvml_says_reaches_the_load_and_who_takes_no_turns_is_counted(tmp_path, software_gpu):
+def test_what_nvml_says_reaches_the_load_and_who_takes_no_turns_is_counted(
+    tmp_path: Path, software_gpu: dict[str, str]
+) -> None:
     daemon = both(tmp_path)
     stranger = subprocess.Popen(
         [ROOT / "build/simgpu/burn", "--seconds", "60", "--kernel-ms", "5", "--quiet"], env=software_gpu
@@ -115,7 +119,7 @@ def test_what_nvml_says_reaches_the_load_and_who_takes_no_turns_is_counted(tmp_p
         daemon.end()
 
 
-def load_of(daemon):
+def load_of(daemon: NodeDaemon) -> Load:
     with ControlClient(daemon.control) as client:
         client._socket.sendall(QUERY)
         return decode_load(iter(client._file.readline, b""))

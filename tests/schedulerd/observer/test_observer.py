@@ -3,7 +3,10 @@
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent import futures
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +27,11 @@ from tests.fakes.wire.client import PATIENCE
 OWNER = Owner("team", "train", "main")
 
 
-def container_with(*ids, resource="nvshare.com/gpu"):
+def container_with(*ids: str, resource: str = "nvshare.com/gpu") -> ContainerDevices:
     return ContainerDevices("team", "train", "main", (Devices(resource, ids),))
 
 
-def pod(annotations=None, *, mode=None, priority=None):
+def pod(annotations: Any = None, *, mode: str | None = None, priority: int | None = None) -> Any:
     env = [{"name": "NVSHARE_MODE", "value": mode}] if mode else []
     return {
         "metadata": {"uid": "u", "annotations": annotations or {}},
@@ -36,13 +39,13 @@ def pod(annotations=None, *, mode=None, priority=None):
     }
 
 
-def test_a_container_is_found_by_the_very_set_of_its_devices():
+def test_a_container_is_found_by_the_very_set_of_its_devices() -> None:
     found = owners([container_with("GPU-1__0", "GPU-2__3")])
 
     assert found == {frozenset({"GPU-2__3", "GPU-1__0"}): OWNER}
 
 
-def test_other_resources_are_not_ours():
+def test_other_resources_are_not_ours() -> None:
     assert owners([container_with("GPU-1", resource="nvidia.com/gpu")]) == {}
 
 
@@ -60,30 +63,30 @@ def test_other_resources_are_not_ours():
         pytest.param(pod(priority=1000), {"priority": 1000}, id="the priority class"),
     ],
 )
-def test_what_the_api_says_of_a_container(raw, expected):
+def test_what_the_api_says_of_a_container(raw: Any, expected: Any) -> None:
     known = facts(OWNER, summarise(raw))
 
     assert known == PodFacts(uid="u", namespace="team", pod="train", container="main", **expected)
 
 
-def test_without_a_pod_its_name_is_known_all_the_same():
+def test_without_a_pod_its_name_is_known_all_the_same() -> None:
     assert facts(OWNER, None) == PodFacts(namespace="team", pod="train", container="main")
 
 
-def test_the_answer_names_only_what_is_known():
+def test_the_answer_names_only_what_is_known() -> None:
     assert as_line("k", facts(OWNER, None)) == Line(
         "pod", {"key": "k", "namespace": "team", "pod": "train", "container": "main"}
     )
 
 
 @pytest.fixture
-def fake(tmp_path):
+def fake(tmp_path: Path) -> Iterator[FakePodResources]:
     one = FakePodResources(tmp_path / "kubelet.sock")
     yield one
     one.stop()
 
 
-def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
+def test_many_askers_are_one_question_to_the_kubelet(fake: FakePodResources, tmp_path: Path) -> None:
     fake.pods = listing("GPU-1__0")
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     for _ in range(50):
@@ -92,7 +95,7 @@ def test_many_askers_are_one_question_to_the_kubelet(fake, tmp_path):
     assert fake.calls == 1
 
 
-def test_the_list_of_a_large_node_is_read(fake, tmp_path):
+def test_the_list_of_a_large_node_is_read(fake: FakePodResources, tmp_path: Path) -> None:
     ids = [f"GPU-{number:040d}__0" for number in range(100_000)]
     fake.pods = [*listing("GPU-1__0"), kubelet_pod("team", "large", main={"other": ids})]
     assert sum(one.ByteSize() for one in fake.pods) > 4 << 20
@@ -100,7 +103,7 @@ def test_the_list_of_a_large_node_is_read(fake, tmp_path):
     assert Kubelet(tmp_path / "kubelet.sock").owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20) == OWNER
 
 
-def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake, tmp_path):
+def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake: FakePodResources, tmp_path: Path) -> None:
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     with futures.ThreadPoolExecutor(1) as pool:
         asked = pool.submit(kubelet.owner, frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20)
@@ -109,7 +112,7 @@ def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake, tmp_path):
         assert asked.result() == OWNER
 
 
-def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path):
+def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path: Path) -> None:
     kubelet = Kubelet(tmp_path / "nobody.sock")
 
     assert kubelet.owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 0.1) is None
@@ -119,13 +122,14 @@ def test_a_kubelet_that_is_not_there_is_counted_and_given_up(tmp_path):
 class Api:
     """The API, as far as the observer asks it."""
 
-    def __init__(self):
-        self.uid, self.asked = "old", []
+    def __init__(self) -> None:
+        self.uid = "old"
+        self.asked: list[str] = []
 
-    def stop(self):
+    def stop(self) -> None:
         pass
 
-    def pod(self, _owner, uid):
+    def pod(self, _owner: Any, uid: str) -> Any:
         self.asked.append(uid)
         return summarise(pod() | {"metadata": {"uid": self.uid}}) if self.uid else None
 
@@ -133,28 +137,31 @@ class Api:
 class Clock:
     now = 0.0
 
-    def __call__(self):
+    def __call__(self) -> Any:
         return self.now
 
 
 @pytest.fixture
-def clock():
+def clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture
-def observer(tmp_path, clock):
+def observer(tmp_path: Path, clock: Clock) -> Any:
     flags = [f"--control={tmp_path}/control.sock", f"--pod-resources={tmp_path}/kubelet.sock"]
     one = Observer(read_settings(build_parser().parse_args(flags), {}), clock)
-    one.cluster = Api()
+    api: Any = Api()
+    one.cluster = api
     return one
 
 
-def who(observer, uid=""):
+def who(observer: Any, uid: str = "") -> Any:
     return observer._who("k.1", frozenset({"GPU-1__0"}), uid)
 
 
-def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgotten(fake, observer):
+def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgotten(
+    fake: FakePodResources, observer: Any
+) -> None:
     fake.pods = listing("GPU-1__0")
     observer.cluster.uid = ""
     assert [who(observer).uid, who(observer).pod] == ["", "train"]
@@ -164,7 +171,9 @@ def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgott
     assert observer.owners == {}
 
 
-def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(fake, observer):
+def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(
+    fake: FakePodResources, observer: Any
+) -> None:
     fake.pods = listing("GPU-1__0")
     assert who(observer, "new").uid == "old"
     time.sleep(0.5)
@@ -177,20 +186,20 @@ def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(
 class Hanging:
     """A card that never answers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.asked, self.answers = threading.Event(), threading.Event()
 
-    def read(self):
+    def read(self) -> Any:
         self.asked.set()
         self.answers.wait()
         return {}
 
-    def processes(self):
+    def processes(self) -> Any:
         return self.read()
 
 
 @pytest.fixture
-def at_work(observer):
+def at_work(observer: Any) -> Iterator[Any]:
     """An observer with its threads, a card that never answers, and the turn process' end of its link."""
     observer.cards = Hanging()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -215,7 +224,9 @@ def at_work(observer):
             assert not thread.is_alive()
 
 
-def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation_is(fake, at_work):
+def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation_is(
+    fake: FakePodResources, at_work: Any
+) -> None:
     fake.pods = listing("GPU-1__0")
     _, link = at_work
     link.write(encode(Line("who", {"key": "k.1", "devices": "GPU-1__0"})))
@@ -223,7 +234,7 @@ def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation
     assert decode(link.readline()).words["pod"] == "train"
 
 
-def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_work, clock):
+def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_work: Any, clock: Clock) -> None:
     observer, _ = at_work
     clock.now = 299.0
     assert observer.ailment() == ""
@@ -237,11 +248,11 @@ def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_w
     ("amounts", "index"),
     [([], 1.0), ([5.0], 1.0), ([1.0, 1.0], 1.0), ([1.0, 0.0], 0.5), ([4.0, 0.0, 0.0, 0.0], 0.25)],
 )
-def test_jain(amounts, index):
+def test_jain(amounts: list[float], index: float) -> None:
     assert jain(amounts) == pytest.approx(index)
 
 
-def test_fairness_is_of_the_last_minute():
+def test_fairness_is_of_the_last_minute() -> None:
     fairness = Fairness()
     for now, a, b in ((0, 0, 0), (10, 100, 0), (70, 200, 100), (80, 210, 110)):
         fairness.add(now, {("a", "g"): a, ("b", "g"): b})
@@ -271,7 +282,7 @@ STATUS = [
 LABELS = 'gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"'
 
 
-def page(**rest):
+def page(**rest: Any) -> Any:
     return list(expose(Snapshot(lines=STATUS, **rest)))
 
 
@@ -290,11 +301,11 @@ def page(**rest):
         'nvshare_schedulerd_gpu_fairness{gpu="GPU-1"} 0.75',
     ],
 )
-def test_the_page_says(line):
+def test_the_page_says(line: str) -> None:
     assert line in page(strangers={"GPU-1": 2}, fairness={"GPU-1": 0.75})
 
 
-def test_the_page_is_prometheus_text():
+def test_the_page_is_prometheus_text() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     families = {one.name for one in text_string_to_metric_families("\n".join(page()) + "\n")}
@@ -305,5 +316,5 @@ def test_the_page_is_prometheus_text():
     } <= families
 
 
-def test_without_a_turn_process_the_page_says_so():
+def test_without_a_turn_process_the_page_says_so() -> None:
     assert "nvshare_schedulerd_turn_loop_up 0" in list(expose(Snapshot(lines=[])))

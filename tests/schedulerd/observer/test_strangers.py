@@ -3,7 +3,10 @@
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +21,7 @@ from schedulerd.core.turns import Turns
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
 from tests.fakes.gpu_machine import BUILD, ROOT, Machine, in_own_process_namespace
-from tests.fakes.wire.client import PATIENCE, running_daemon
+from tests.fakes.wire.client import PATIENCE, Daemon, running_daemon
 
 HOOK = ROOT / "build" / "hook" / "libnvshare.so"
 HERE = pytest.param(list, id="on the host")
@@ -30,15 +33,15 @@ class Events:
 
     watching = True
 
-    def __init__(self):
-        self.told = []
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
 
-    def tell_node(self, *, reason, message):
+    def tell_node(self, *, reason: str, message: Any) -> Any:
         self.told.append((reason, message))
         return True
 
 
-def until(said):
+def until(said: Any) -> Any:
     end = time.monotonic() + PATIENCE
     while not (found := said()):
         assert time.monotonic() < end, "not in time"
@@ -46,31 +49,32 @@ def until(said):
     return found
 
 
-def look(control, times):
+def look(control: Path, times: int) -> Any:
     """An observer looks so many times, in a process of its own: what its page counts, and the events."""
     observer = Observer(read_settings(build_parser().parse_args([f"--control={control}"]), {}))
-    observer.cluster = Events()
+    events: Any = Events()
+    observer.cluster = events
     threading.Thread(target=observer.follow, daemon=True).start()
     until(lambda: not observer.healthy())
     for _ in range(times):
         observer.look(with_processes=True)
     counts = [line for line in observer.metrics() if line.startswith("nvshare_schedulerd_gpu_unknown_processes{")]
-    return [int(line.rsplit(" ", 1)[1]) for line in counts], observer.cluster.told
+    return [int(line.rsplit(" ", 1)[1]) for line in counts], events.told
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running_daemon(tmp_path) as one:
         yield one
 
 
 @contextmanager
-def burning(machine, label, prefix=(), **variables):
+def burning(machine: Machine, label: str, prefix: Any = (), **variables: str) -> Iterator[Any]:
     """A program that computes; its process id as the host knows it."""
     command = [*prefix, str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "60", "--quiet"]
     program = subprocess.Popen(command, env=machine.environment(label) | variables)
@@ -82,17 +86,17 @@ def burning(machine, label, prefix=(), **variables):
         program.wait()
 
 
-def hooked(machine, daemon, prefix):
+def hooked(machine: Machine, daemon: Daemon, prefix: Any) -> Any:
     return burning(machine, "ours", prefix, LD_PRELOAD=str(HOOK), NVSHARE_SOCKETS=str(daemon.folder))
 
 
-def containers(daemon):
+def containers(daemon: Daemon) -> Any:
     with ControlClient(daemon.control) as asking:
         return [line.words for line in asking.ask("status") if line.verb == "container"]
 
 
 @pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
-def test_a_process_without_the_hook_is_counted_and_told_once(machine, daemon, prefix):
+def test_a_process_without_the_hook_is_counted_and_told_once(machine: Machine, daemon: Daemon, prefix: Any) -> None:
     with burning(machine, "stranger", prefix()) as pid, machine.client() as client:
         counts, events = client.call(look, daemon.control, 3)
 
@@ -103,14 +107,16 @@ def test_a_process_without_the_hook_is_counted_and_told_once(machine, daemon, pr
 
 
 @pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
-def test_a_process_with_the_hook_is_no_stranger(machine, daemon, prefix):
+def test_a_process_with_the_hook_is_no_stranger(machine: Machine, daemon: Daemon, prefix: Any) -> None:
     with hooked(machine, daemon, prefix()) as pid, machine.client() as client:
         [container] = until(lambda: containers(daemon))  # it has a context a moment before it says hello
         assert container["pids"] == str(pid)
         assert client.call(look, daemon.control, 3) == ([0], [])
 
 
-def test_of_two_containers_whose_programs_are_both_process_1_the_one_without_the_hook_is_told(machine, daemon):
+def test_of_two_containers_whose_programs_are_both_process_1_the_one_without_the_hook_is_told(
+    machine: Machine, daemon: Daemon
+) -> None:
     isolate = in_own_process_namespace()
     with hooked(machine, daemon, isolate), burning(machine, "stranger", isolate) as pid, machine.client() as client:
         until(lambda: containers(daemon))
@@ -120,12 +126,12 @@ def test_of_two_containers_whose_programs_are_both_process_1_the_one_without_the
     assert [message.rsplit(": ", 1)[1] for _, message in events] == [str(pid)]
 
 
-def test_one_look_says_nothing_yet_for_a_hello_may_be_under_way(machine, daemon):
+def test_one_look_says_nothing_yet_for_a_hello_may_be_under_way(machine: Machine, daemon: Daemon) -> None:
     with burning(machine, "stranger"), machine.client() as client:
         assert client.call(look, daemon.control, 1) == ([0], [])
 
 
-def test_every_process_of_a_full_container_is_named_and_fits_the_line():
+def test_every_process_of_a_full_container_is_named_and_fits_the_line() -> None:
     key, processes = "%" * 253, range(4_000_000, 4_000_000 + LEDGER_SLOTS)
     turns = Turns(Rules(), epoch="0000000a")
     for pid in processes:

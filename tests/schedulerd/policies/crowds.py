@@ -5,17 +5,17 @@ import random
 from contract.grammar import Mode
 from schedulerd.core.model import Rules
 from schedulerd.policies import POLICIES
-from tests.fakes.simulation import Simulation, worker
+from tests.fakes.simulation import Simulation, Worker, worker
 
 
-def longest_wait_bound(rules, workers):
+def longest_wait_bound(rules: Rules, workers: list[Worker]) -> float:
     """The bound of docs/turns.md: 4 n turns until it is aged, 3 m until those that aged before it have gone."""
     crowd = max(sum(gpu in one.container.gpus for one in workers) for gpu in (*workers[0].container.gpus, "GPU-1"))
     longest_drain = max(one.kernel for one in workers)
     return (rules.age_turns * crowd + 3 * len(workers)) * (rules.quantum + longest_drain)
 
 
-def crowded(policy, gpus, *, seed):
+def crowded(policy: str, gpus: int, *, seed: int) -> tuple[Simulation, list[Worker]]:
     draw = random.Random(seed)
     workers = [worker("ab", 1, 2), worker("bc", 2, 3), worker("ca", 1, 3, kernel=0.03)]
     workers += [worker("all", *range(1, gpus + 1), kernel=0.01)]

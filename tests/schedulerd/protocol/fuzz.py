@@ -1,6 +1,7 @@
 """Fuzzed lines for the core, beside an honest client that must be served all the time."""
 
 import random
+from typing import Any
 
 from contract.line import Line, encode
 from schedulerd.core.model import Admit, Hangup, Rules, SetGate, Tell
@@ -44,7 +45,7 @@ VALUES = [
 class Believing:
     """Everybody is who they say."""
 
-    def find(self, _client, hello):
+    def find(self, _client: int, hello: Any) -> Any:
         return believed(hello)
 
 

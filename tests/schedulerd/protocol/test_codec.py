@@ -1,5 +1,7 @@
 """The codec: forms, and the short way being the same as the long one."""
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ USUAL = st.builds(
 )
 
 
-def the_long_way(raw):
+def the_long_way(raw: Any) -> Any:
     try:
         return codec.read(codec.split(raw))
     except Refused:
@@ -30,14 +32,14 @@ def the_long_way(raw):
 
 
 @given(USUAL | st.binary(max_size=60))
-def test_a_line_read_at_sight_means_what_the_long_way_says(raw):
+def test_a_line_read_at_sight_means_what_the_long_way_says(raw: Any) -> None:
     at_sight = codec.read_usual(raw)
 
     assert at_sight is None or at_sight == the_long_way(raw)
 
 
 @pytest.mark.parametrize("raw", [b"want gpus=GPU-1,GPU-2", b"want gpus=GPU-1 colour=green"])
-def test_a_want_is_known_at_sight_the_second_time(raw):
+def test_a_want_is_known_at_sight_the_second_time(raw: Any) -> None:
     message = the_long_way(raw)
     codec.remember(raw, message)
 
@@ -68,7 +70,7 @@ def test_a_want_is_known_at_sight_the_second_time(raw):
         "want gpus=GPU-1\x00",
     ],
 )
-def test_a_line_out_of_form_is_refused(text):
+def test_a_line_out_of_form_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         codec.read(codec.split(text.encode()))
 
@@ -84,7 +86,7 @@ def test_a_line_out_of_form_is_refused(text):
         messages.Complaint("bad-line", "a sentence with = and % and \n in it", "want"),
     ],
 )
-def test_what_the_daemon_says_is_in_the_contracts_form(message):
+def test_what_the_daemon_says_is_in_the_contracts_form(message: Any) -> None:
     raw = codec.write(message)
 
     assert decode(raw) == decode(encode(decode(raw)))

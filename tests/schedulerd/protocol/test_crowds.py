@@ -1,5 +1,7 @@
 """Connections without end from one container: the others have room all the same."""
 
+from typing import Any
+
 from contract.shared_memory import LEDGER_SLOTS
 from schedulerd.core.messages import Complaint
 from schedulerd.core.model import Hangup, Rules, Tell
@@ -10,22 +12,19 @@ MOST = 2 * LEDGER_SLOTS
 
 
 class Believing:
-    def find(self, _client, hello):
+    def find(self, _client: int, hello: Any) -> Any:
         return believed(hello)
 
 
-def refused(desk):
+def refused(desk: Desk) -> dict[int, str]:
     """Who is hung up on, and why."""
     orders = desk.take_orders()
-    codes = {client: one.message.code for one in orders if type(one) is Tell for client in one.to if is_complaint(one)}
+    told = [(one.to, one.message) for one in orders if isinstance(one, Tell)]
+    codes = {client: said.code for to, said in told if isinstance(said, Complaint) for client in to}
     return {one.client: codes[one.client] for one in orders if type(one) is Hangup}
 
 
-def is_complaint(order):
-    return isinstance(order.message, Complaint)
-
-
-def test_one_folder_has_so_many_connections_and_the_next_folder_as_many():
+def test_one_folder_has_so_many_connections_and_the_next_folder_as_many() -> None:
     desk = Desk(Turns(Rules(), epoch="0000000a"), Believing())
     for client in range(MOST):
         desk.connected(client, 0.0, folder="greedy")
@@ -36,7 +35,7 @@ def test_one_folder_has_so_many_connections_and_the_next_folder_as_many():
     assert refused(desk) == {MOST: "too-many"}
 
 
-def test_those_that_have_gone_count_no_more():
+def test_those_that_have_gone_count_no_more() -> None:
     desk = Desk(Turns(Rules(), epoch="0000000a"), Believing())
     for client in range(3 * MOST):
         desk.connected(client, 0.0, folder="busy")

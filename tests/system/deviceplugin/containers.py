@@ -178,7 +178,7 @@ def _record(plugin: NodePlugin, key: str) -> str:
 
 def _are_restarted(plugin: NodePlugin, pods: Pods) -> bool:
     assert not pods.failures(), pods.failures()
-    listed = plugin.core.list_namespaced_pod(pods.namespace).items
+    listed: list[Any] = plugin.core.list_namespaced_pod(pods.namespace).items
     states = [status for pod in listed for status in pod.status.container_statuses or ()]
     return len(states) == len(listed) and all(each.restart_count >= 1 and each.ready for each in states)
 

@@ -84,7 +84,7 @@ class NodePlugin:
         return self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock")
 
     @property
-    def core(self) -> kubernetes.client.CoreV1Api:
+    def core(self) -> Any:  # the client's answers are typed as if each field could be absent
         return kubernetes.client.CoreV1Api(self.node.plane.client())
 
     def worker_pid(self) -> int:
@@ -169,6 +169,7 @@ def node_plugin(
             f"--hook-file={build_stand_in(folder)}",
             f"--kubeconfig={node.plane.kubeconfig}",
             f"--metrics-port={METRICS_PORT}",
+            "--health-socket=off",
         ),
         *(
             "--rescan-seconds=5",

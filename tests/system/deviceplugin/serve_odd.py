@@ -22,7 +22,7 @@ def shuffle_devices() -> None:
         random.shuffle(devices)
         return devices
 
-    View.devices = shuffled  # type: ignore[method-assign]
+    View.devices = shuffled  # type: ignore[method-assign, assignment]
 
 
 def withdraw_preference() -> None:

@@ -6,15 +6,17 @@ Each function takes the house and returns its figures.
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from testbed.cluster.installed import COMPONENTS, SYSTEM, House, Wish, pod
 from testbed.cluster.machine.processes import wait_until
+from tests.system.install.strangers import NODE_DAEMONS, flood
 from tests.webhook.certs.pod_load import Load, rejections, under_load
 
 WORKERS = 3
 _REPLICAS = 2
-
+_KNOCKS = 1_000
 
 Object = dict[str, Any]
 
@@ -34,15 +36,17 @@ def working_pods(house: House) -> Iterator[str]:
         yield namespace
         for name in names:
             assert house.phase(namespace, name) == "Running", f"{name} died"
-            wait_until(
-                lambda name=name: executed(house, name) > before[name], what=f"{name} goes on computing", seconds=30
-            )
+            wait_until(partial(_goes_on, house, name, before[name]), what=f"{name} goes on computing", seconds=30)
         starts = house.kubectl(
             "get", "pods", "-n", namespace, "-o", "jsonpath={.items[*].status.containerStatuses[0].restartCount}"
         )
         assert set(starts.split()) == {"0"}, "a worker was started again"
     finally:
         house.delete_pods(namespace)
+
+
+def _goes_on(house: House, label: str, since: float) -> bool:
+    return executed(house, label) > since
 
 
 def executed(house: House, label: str) -> float:
@@ -98,7 +102,7 @@ def rotate_the_authority(house: House, namespace: str, enough: int) -> str:
     return f"{load.total} pods, {rotations} complete rotations, 0 refused"
 
 
-def roll_everything(house: House, _: str, times: int) -> str:
+def roll_everything(house: House, _namespace: str, times: int) -> str:
     """Every component is replaced."""
     for _ in range(times):
         for component in COMPONENTS:
@@ -108,7 +112,7 @@ def roll_everything(house: House, _: str, times: int) -> str:
     return f"{times} rollouts of {len(COMPONENTS)} components"
 
 
-def restart_the_api_server(house: House, _: str, times: int) -> str:
+def restart_the_api_server(house: House, _namespace: str, times: int) -> str:
     for _ in range(times):
         house.plane.processes["kube-apiserver"].restart()
         house.plane.wait_ready()
@@ -116,7 +120,7 @@ def restart_the_api_server(house: House, _: str, times: int) -> str:
     return f"{times} restarts"
 
 
-def kill_the_daemons(house: House, _: str, times: int) -> str:
+def kill_the_daemons(house: House, _namespace: str, times: int) -> str:
     """Scheduler and device plugin are gone without a farewell: no grace, SIGKILL."""
     names = ",".join(component.partition("/")[2] for component in COMPONENTS[1:])
     for _ in range(times):
@@ -156,6 +160,15 @@ def loaded(house: House, namespace: str) -> Iterator[Load]:
     assert rejections(house.plane) == before
 
 
+def knock_on_every_port(house: House, _: str, seconds: int) -> str:
+    """Silent connections to each port of each component, opened again as soon as they are ended."""
+    found = flood(house, connections=_KNOCKS, seconds=seconds)
+    assert not found.restarts, found
+    assert not found.failed_probes.keys() & set(NODE_DAEMONS), found
+    assert len(found.scrapes) > 9 * found.lost_scrapes, found
+    return f"{_KNOCKS} connections to each port for {seconds} s: {found}"
+
+
 STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (
     ("webhook replicas killed in turn under load: pods refused", kill_webhooks_in_turn, 6),
     ("CA rotations under load, real Service and replicas: pods refused", rotate_the_authority, 2_000),
@@ -163,4 +176,5 @@ STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (
     ("API server restarted: applications that died", restart_the_api_server, 2),
     ("scheduler and device plugin killed: applications that died", kill_the_daemons, 3),
     ("hook upgraded while old pods run: applications that died", upgrade_the_hook, 2),
+    ("silent connections to every port for three minutes: restarts", knock_on_every_port, 180),
 )

@@ -6,6 +6,7 @@ docs/threat-model.md names each of these tests.
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -100,7 +101,9 @@ DEBUGGERS = {
 
 
 @pytest.mark.parametrize("further", DEBUGGERS.values(), ids=DEBUGGERS.keys())
-def test_an_ephemeral_container_is_no_way_in(house: House, team: str, further: dict[str, object], tmp_path) -> None:
+def test_an_ephemeral_container_is_no_way_in(
+    house: House, team: str, further: dict[str, object], tmp_path: Path
+) -> None:
     house.start(team, pod("target"))
     body = house.json("get", "pod", "target", "-n", team)
     image = body["spec"]["containers"][0]["image"]

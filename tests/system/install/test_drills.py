@@ -7,6 +7,7 @@ import pytest
 from testbed.cluster.installed import House
 from tests.system.install.mishaps import (
     STEPS,
+    knock_on_every_port,
     restart_the_api_server,
     roll_everything,
     rotate_the_authority,
@@ -23,6 +24,6 @@ HERE = [step for step in STEPS if step[1] not in LEFT_TO_DRILLS]
 
 @pytest.mark.parametrize(("step", "full"), [step[1:] for step in HERE], ids=[step[0] for step in HERE])
 def test_nobody_notices(house: House, step: Callable[[House, str, int], str], full: int) -> None:
-    times = full // 10 if step is rotate_the_authority else 1
+    times = full // 10 if step in (rotate_the_authority, knock_on_every_port) else 1
     with working_pods(house) as namespace:
         assert step(house, namespace, times)

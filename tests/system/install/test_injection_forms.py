@@ -60,7 +60,7 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module", params=FORMS.values(), ids=FORMS.keys())
+@pytest.fixture(scope="module", params=list(FORMS.values()), ids=list(FORMS))
 def form(house: House, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Form]:
     """The house set up so; as it was afterwards."""
     chosen: Form = request.param
@@ -203,6 +203,7 @@ def _build_static(program: Path) -> Path:
     apart = ("nvml", "burn", "tool")
     driver = [path for path in SIMGPU.glob("*.c") if not path.name.startswith(apart)]
     source = Path(__file__).parent / "programs" / "static_client.c"
-    command = ["gcc", "-std=gnu11", "-O1", "-static", "-pthread", "-I", SIMGPU, "-o", program, source, *driver, "-lm"]
+    paths: list[str | Path] = ["-I", SIMGPU, "-o", program, source, *driver]
+    command = ["gcc", "-std=gnu11", "-O1", "-static", "-pthread", *paths, "-lm"]
     subprocess.run(command, check=True, capture_output=True)
     return program

@@ -13,7 +13,7 @@ from contract import names, paths
 from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from testbed.cluster.supplies import debian
-from tests.plugins.kubernetes import unavailable
+from tests.plugins.kubernetes import NewNamespace, unavailable
 from tests.system.install.manifests import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
 
 pytestmark = pytest.mark.cluster
@@ -84,7 +84,17 @@ def test_what_runs_on_is_ready_only_when_it_serves(name: str) -> None:
             assert {"startupProbe", "readinessProbe"} & set(container), item["metadata"]["name"]
 
 
-def test_the_webhooks_pods_pass_pod_security_restricted(api_server: ControlPlane, new_namespace) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_no_stranger_can_make_a_probe_of_a_node_daemon_fail(name: str) -> None:
+    """A port can be kept busy until the kubelet restarts the container; a command in the container cannot."""
+    for item in of_kind(objects(name), "DaemonSet"):
+        for container in item["spec"]["template"]["spec"]["containers"]:
+            probes = [value for key, value in container.items() if key.endswith("Probe")]
+            assert len(probes) >= 2
+            assert all("exec" in probe for probe in probes), item["metadata"]["name"]
+
+
+def test_the_webhooks_pods_pass_pod_security_restricted(api_server: ControlPlane, new_namespace: NewNamespace) -> None:
     namespace = new_namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"})
     for workload, template in pod_templates(objects()):
         spec = {**template["spec"], "serviceAccountName": "default", "restartPolicy": "Never"}
@@ -185,7 +195,7 @@ def with_namespace(plane: ControlPlane) -> None:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_is_what_its_first_line_says(path: Path) -> None:
     program = Path(sys.executable).with_name("nvshare-webhook")
-    command = [program, "check", "-f", path, "--injection", "enabled"]
+    command = [str(program), "check", "-f", str(path), "--injection", "enabled"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     says_refused = path.read_text().startswith("# Refused")
@@ -207,7 +217,9 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", [("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml")])
-def test_prometheus_itself_accepts_the_alerts_and_they_say_what_they_should(rules: Path, command) -> None:
+def test_prometheus_itself_accepts_the_alerts_and_they_say_what_they_should(
+    rules: Path, command: tuple[str, ...]
+) -> None:
     done = subprocess.run(["promtool", *command], cwd=rules, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -159,7 +159,7 @@ def test_a_template_whose_pods_will_be_reduced_raises_no_warning(client: ApiClie
 
 
 def _with_mode(body: Json, kind: str) -> Json:
-    found: Any = json.loads(json.dumps(body))
+    found: Json = json.loads(json.dumps(body))
     spec = found["spec"]["jobTemplate"]["spec"] if kind == "CronJob" else found["spec"]
     spec["template"]["metadata"]["annotations"] = {"nvshare.com/multi-gpu": "gang"}
     return found

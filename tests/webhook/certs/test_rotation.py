@@ -1,5 +1,6 @@
 """A rotation in a simulated cluster: whatever happens to it, no pod is refused that would have been created before."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,7 +24,7 @@ def installed() -> FakeWorld:
     return world
 
 
-def run(world: FakeWorld, asked: Asked, done=lambda _: None) -> None:
+def run(world: FakeWorld, asked: Asked, done: Callable[[Step], None] = lambda _: None) -> None:
     rotate(world, asked, SETTINGS, world.around(done))
 
 
@@ -44,7 +45,7 @@ def is_whole(world: FakeWorld) -> bool:
     )
 
 
-def test_a_fresh_cluster_gets_its_first_certificate_without_waiting():
+def test_a_fresh_cluster_gets_its_first_certificate_without_waiting() -> None:
     world = FakeWorld()
 
     run(world, Asked.DUE)
@@ -54,7 +55,7 @@ def test_a_fresh_cluster_gets_its_first_certificate_without_waiting():
     assert set(world.bundles.values()) == {parts(world).trusted()}
 
 
-def test_with_nothing_due_a_run_changes_nothing():
+def test_with_nothing_due_a_run_changes_nothing() -> None:
     world = installed()
     before = (world.version, dict(world.bundles))
 
@@ -70,7 +71,7 @@ def test_with_nothing_due_a_run_changes_nothing():
         pytest.param(Asked.AUTHORITY, False, id="a new CA"),
     ],
 )
-def test_a_rotation_refuses_no_pod_and_ends_whole(asked, same_authority):
+def test_a_rotation_refuses_no_pod_and_ends_whole(asked: Asked, same_authority: bool) -> None:
     world = installed()
     before = parts(world)
 
@@ -85,7 +86,7 @@ def test_a_rotation_refuses_no_pod_and_ends_whole(asked, same_authority):
 
 @pytest.mark.parametrize("asked", [Asked.LEAF, Asked.AUTHORITY])
 @pytest.mark.parametrize("asked_again", [Asked.DUE, Asked.AUTHORITY, Asked.NOTHING])
-def test_killed_after_any_step_the_next_run_finishes_it(asked, asked_again):
+def test_killed_after_any_step_the_next_run_finishes_it(asked: Asked, asked_again: Asked) -> None:
     for deadly in range(1, 12):
         world = installed()
         before = parts(world).authority
@@ -118,7 +119,7 @@ def _dies_after(world: FakeWorld, asked: Asked, deadly: int) -> bool:
     return False
 
 
-def test_killed_between_the_two_configurations_the_next_run_finishes_it():
+def test_killed_between_the_two_configurations_the_next_run_finishes_it() -> None:
     world = installed()
     world.half_published = True
     with pytest.raises(Killed):
@@ -131,7 +132,7 @@ def test_killed_between_the_two_configurations_the_next_run_finishes_it():
     assert is_whole(world)
 
 
-def test_asking_again_after_a_kill_does_not_begin_a_second_rotation():
+def test_asking_again_after_a_kill_does_not_begin_a_second_rotation() -> None:
     world = installed()
     assert _dies_after(world, Asked.AUTHORITY, 2)
     chosen = parts(world).next_authority
@@ -141,7 +142,8 @@ def test_asking_again_after_a_kill_does_not_begin_a_second_rotation():
     assert parts(world).authority == chosen
 
 
-BREAKAGES = {
+Breakage = Callable[[dict[str, bytes]], dict[str, bytes] | None]
+BREAKAGES: dict[str, Breakage] = {
     "the Secret is deleted": lambda _: None,
     "every value is garbage": lambda data: dict.fromkeys(data, b"\x00garbage"),
     "the CA's key is lost": lambda data: {key: value for key, value in data.items() if key != "ca.key"},
@@ -173,8 +175,9 @@ def _as_parts(key: str, pair: issue.Pair) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES.values(), ids=BREAKAGES.keys())
-def test_a_broken_secret_is_repaired_while_the_replicas_serve_what_they_have(breakage):
+def test_a_broken_secret_is_repaired_while_the_replicas_serve_what_they_have(breakage: Breakage) -> None:
     world = installed()
+    assert world.data is not None
     world.put(breakage(world.data))
     world.pass_time(30)
 
@@ -186,7 +189,7 @@ def test_a_broken_secret_is_repaired_while_the_replicas_serve_what_they_have(bre
 
 
 @pytest.mark.parametrize("days", [SETTINGS.leaf_days + 1, SETTINGS.authority_days + 1], ids=["serving", "CA"])
-def test_an_expired_certificate_is_replaced_at_once(days):
+def test_an_expired_certificate_is_replaced_at_once(days: int) -> None:
     world = installed()
     world.guarded = False
     world.now += timedelta(days=days)
@@ -200,7 +203,7 @@ def test_an_expired_certificate_is_replaced_at_once(days):
     assert is_whole(world)
 
 
-def test_a_ca_near_its_end_is_replaced_without_a_cronjob():
+def test_a_ca_near_its_end_is_replaced_without_a_cronjob() -> None:
     world = installed()
     old = issue.new_authority(now=world.now, days=0.3)
     leaf = issue.new_leaf(old, SETTINGS.server_names, now=world.now, days=30)
@@ -219,7 +222,7 @@ def test_a_ca_near_its_end_is_replaced_without_a_cronjob():
     assert is_whole(world)
 
 
-def test_renewal_comes_before_the_end_without_being_asked_for():
+def test_renewal_comes_before_the_end_without_being_asked_for() -> None:
     world = installed()
     first = parts(world)
     for _ in range(170):
@@ -233,7 +236,7 @@ def test_renewal_comes_before_the_end_without_being_asked_for():
     assert secret.ends_at(last.serving.certificate) - world.now > timedelta(days=SETTINGS.leaf_renew_days - 9)
 
 
-def test_it_stands_still_with_a_sentence_while_a_replica_serves_the_old_certificate():
+def test_it_stands_still_with_a_sentence_while_a_replica_serves_the_old_certificate() -> None:
     world = installed()
     world.replicas["10.0.0.9:8443"] = "does not finish a TLS handshake (timed out)"
 
@@ -248,7 +251,7 @@ def test_it_stands_still_with_a_sentence_while_a_replica_serves_the_old_certific
     assert is_whole(world)
 
 
-def test_it_stands_still_with_a_sentence_while_no_replica_is_ready():
+def test_it_stands_still_with_a_sentence_while_no_replica_is_ready() -> None:
     world = installed()
     world.replicas.clear()
 
@@ -256,7 +259,7 @@ def test_it_stands_still_with_a_sentence_while_no_replica_is_ready():
         run(world, Asked.LEAF)
 
 
-def test_a_replica_that_falls_back_while_the_old_ca_lingers_is_waited_for_again():
+def test_a_replica_that_falls_back_while_the_old_ca_lingers_is_waited_for_again() -> None:
     world = installed()
     old = world.replicas["10.0.0.1:8443"]
     fell_back: list[str] = []
@@ -276,7 +279,7 @@ def test_a_replica_that_falls_back_while_the_old_ca_lingers_is_waited_for_again(
 
 
 @pytest.mark.parametrize("asked", [Asked.NOTHING, Asked.DUE])
-def test_a_bundle_that_somebody_emptied_is_written_again(asked):
+def test_a_bundle_that_somebody_emptied_is_written_again(asked: Asked) -> None:
     world = installed()
     world.bundles[ENTRIES[1]] = secret.Bundle()
 
@@ -285,7 +288,7 @@ def test_a_bundle_that_somebody_emptied_is_written_again(asked):
     assert is_whole(world)
 
 
-def test_a_ca_that_somebody_added_to_a_bundle_is_removed():
+def test_a_ca_that_somebody_added_to_a_bundle_is_removed() -> None:
     world = installed()
     stranger = issue.new_authority(now=world.now, days=10)
     world.bundles[ENTRIES[0]] |= secret.read_bundle(stranger.certificate)
@@ -295,7 +298,7 @@ def test_a_ca_that_somebody_added_to_a_bundle_is_removed():
     assert is_whole(world)
 
 
-def test_a_run_waits_for_another_one_and_says_who():
+def test_a_run_waits_for_another_one_and_says_who() -> None:
     world = installed()
     world.held_by = "rotator-7"
 
@@ -305,7 +308,7 @@ def test_a_run_waits_for_another_one_and_says_who():
     assert parts(world).phase is Phase.SETTLED
 
 
-def test_a_serving_certificate_for_another_service_is_replaced():
+def test_a_serving_certificate_for_another_service_is_replaced() -> None:
     world = installed()
     found = parts(world)
     assert found.authority is not None
@@ -318,7 +321,7 @@ def test_a_serving_certificate_for_another_service_is_replaced():
     assert is_whole(world)
 
 
-def test_a_wait_whose_beginning_is_lost_or_in_the_future_begins_anew():
+def test_a_wait_whose_beginning_is_lost_or_in_the_future_begins_anew() -> None:
     for since in (b"", b"soon", b"2999-01-01T00:00:00+00:00"):
         world = installed()
         assert _dies_after(world, Asked.AUTHORITY, 3)
@@ -331,7 +334,7 @@ def test_a_wait_whose_beginning_is_lost_or_in_the_future_begins_anew():
         assert is_whole(world)
 
 
-def test_every_act_is_told_with_its_reason():
+def test_every_act_is_told_with_its_reason() -> None:
     world = installed()
 
     run(world, Asked.AUTHORITY)

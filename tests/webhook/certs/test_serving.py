@@ -26,7 +26,7 @@ def served(clean: ControlPlane, tmp_path: Path) -> Iterator[tuple[str, str]]:
     user = f"system:serviceaccount:{scene.NAMESPACE}:nvshare-webhook"
     kubeconfig = clean.kubeconfig_for(user, groups=("system:serviceaccounts", "system:authenticated"))
     program = Path(sys.executable).with_name("nvshare-webhook")
-    flags = ["--certificate-from", "secret", "--kubeconfig", kubeconfig, "--host", "127.0.0.1", "--port", "0"]
+    flags = ["--certificate-from", "secret", "--kubeconfig", str(kubeconfig), "--host", "127.0.0.1", "--port", "0"]
     flags += ["--metrics-port", "0", "--log-format", "text", "--drain-seconds", "0"]
     log = tmp_path / "webhook.log"
     with log.open("w") as file, subprocess.Popen([program, "serve", *flags], stdout=file, stderr=file) as process:

@@ -28,7 +28,7 @@ _OPTED_IN_AT = "2026-01-02T00:00:00Z"
 
 def _namespace(injection: str | None = "enabled") -> Json:
     labels = {"nvshare.com/injection": injection} if injection else {}
-    fields = {"f:metadata": {"f:labels": {"f:nvshare.com/injection": {}}}}
+    fields: Json = {"f:metadata": {"f:labels": {"f:nvshare.com/injection": {}}}}
     managed = [{"time": _OPTED_IN_AT, "fieldsV1": fields}]
     return {"metadata": {"name": "team-a", "labels": labels, "managedFields": managed}}
 

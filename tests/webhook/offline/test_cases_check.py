@@ -39,6 +39,7 @@ def test_inject_writes_the_completed_pod(case: Case, tmp_path: Path, capsys: pyt
 
     written = next(read_documents(capsys.readouterr().out), None)
     if code == 0:
+        assert written is not None
         case.check_pod(written)
         assert _only_adds_ours(given, written)
     else:
