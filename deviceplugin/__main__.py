@@ -1,7 +1,6 @@
 """`nvshare-device-plugin`: `serve` on a node, `explain` a choice anywhere.
 
 Owns the command line: reads flags, sets up logging, turns our errors into one sentence and an exit code.
-May import `settings`, `serve`, `supervise`, `explain`, `errors`.
 """
 
 import argparse
@@ -17,13 +16,17 @@ from deviceplugin.errors import DevicePluginError, NotWell
 _PROBE_PATIENCE = 4.0
 """Less than a kubelet waits: the sentence is to reach its event."""
 
+log = logging.getLogger(__name__)
+
 
 def _serve(given: argparse.Namespace) -> int:
     from deviceplugin.plugin import serve
     from deviceplugin.reporting.node_reports import load_client
     from deviceplugin.supervisor import supervise
 
-    read = settings.read_settings(given)
+    values = settings.TABLE.read(vars(given), os.environ, settings.TABLE.read_file(given.settings))
+    log.info("settings: %s", settings.TABLE.describe(values))
+    read = settings.build(values)
     if given.no_supervisor:
         return serve(read)
     return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_client)
@@ -35,7 +38,7 @@ def _explain(given: argparse.Namespace) -> int:
 
 
 def _healthz(given: argparse.Namespace) -> int:
-    is_well, sentence = ask_health(settings.read_health_socket(given), within=_PROBE_PATIENCE)
+    is_well, sentence = ask_health(settings.read_health_socket(vars(given), os.environ), within=_PROBE_PATIENCE)
     if not is_well:
         raise NotWell(sentence)
     print(sentence)
@@ -47,12 +50,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nvshare-device-plugin", description="Slots on shared GPUs for the kubelet.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     serving = commands.add_parser("serve", help="serve the kubelet until SIGTERM")
-    settings.add_arguments(serving, os.environ)
+    settings.TABLE.add_flags(serving)
     serving.add_argument("--no-supervisor", action="store_true", help="one process that nobody starts again")
     serving.set_defaults(run=_serve)
     probing = commands.add_parser("healthz", help="ask the plugin that runs here whether it is well")
-    flag, default, _ = settings.HEALTH_SOCKET_FLAG
-    probing.add_argument(flag, default=default, help=f"where it is asked ({default})")
+    settings.HEALTH_SOCKET.add_flag(probing)
     probing.set_defaults(run=_healthz)
     explaining = commands.add_parser("explain", help="which slots a container would get, and why")
     explain.add_arguments(explaining)

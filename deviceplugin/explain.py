@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from adapters.options import Kind, read_text, whole
 from contract import names, paths
 from contract.device_id import decode
 from contract.errors import ContractError
@@ -20,7 +22,9 @@ from contract.sharing.scoring import FIGURES, Weights, score
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.load import ask_for_load
-from deviceplugin.settings import MOST_SLOTS, read_choice, read_slots_for, whole
+from deviceplugin.settings import SLOTS, STRATEGY, read_slots_for
+
+_NUMA = whole(0, 1023)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +57,22 @@ def read_question(given: argparse.Namespace) -> Question:
     """The question that the flags ask; raises `BadSetting`."""
     ids = _ids(sys.stdin.read() if given.available == "-" else given.available)
     must = _ids(given.must)
-    rules = Rules(
-        slots=whole(given.slots, name="--slots", least=1, most=MOST_SLOTS), slots_for=read_slots_for(given.slots_for)
-    )
-    numa = {uuid: whole(node, name="--numa", least=0, most=1023) for uuid, node in _pairs(given.numa)}
+    rules = Rules(slots=_read(SLOTS, given.slots, "--slots"), slots_for=read_slots_for(given.slots_for))
+    numa = {uuid: _read(_NUMA, node, "--numa") for uuid, node in _pairs(given.numa)}
     uuids = dict.fromkeys(decode(device_id).uuid for device_id in (*ids, *must))
     gpus = [Gpu(uuid=uuid, model="", numa=numa.get(uuid)) for uuid in uuids]
     weights = Weights.read(given.weights) if given.weights else None
     return Question(
-        Request(available=ids, must=must, size=whole(given.size, name="--size", least=1, most=MOST_SLOTS)),
+        Request(available=ids, must=must, size=_read(SLOTS, given.size, "--size")),
         take_stock(gpus, rules),
-        read_choice(Strategy, given.strategy, name="--strategy"),
+        _read(STRATEGY, given.strategy, "--strategy"),
         weights,
         _read_load(Path(given.load)) if weights else (),
     )
+
+
+def _read(kind: Kind, text: str, flag: str) -> Any:
+    return read_text(kind, text, way=flag, error=BadSetting)
 
 
 def _ids(text: str) -> tuple[str, ...]:

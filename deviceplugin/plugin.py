@@ -31,7 +31,7 @@ from deviceplugin.gpus.nvml import GpuLibrary, Nvml
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.ownership import KubeletBooks
-from deviceplugin.kubelet.pod_resources import PodResources
+from deviceplugin.kubelet.pod_resources import KubeletPods
 from deviceplugin.kubelet.registrar import KubeletSide, Living
 from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
@@ -68,7 +68,7 @@ class Plugin:
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
         self.books = KubeletBooks(
-            kubelet=PodResources(settings.pod_resources_socket, names.RESOURCE),
+            kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
             note=Note(settings.layout.root / _OTHERS),

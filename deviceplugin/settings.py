@@ -1,19 +1,17 @@
-"""What the operator may set: one frozen dataclass, built once in the entry point.
+"""What the operator may set: one table of options, and the frozen dataclass that is built from it at the start.
 
-Owns the flags and their grammar; an unknown or odd value is refused with its remedy.  May import `contract`, the
-cores' types and the errors; reads no environment by itself.
+`adapters.options` reads the table; what several options say together is put together here.
 """
 
-import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
+from adapters.options import ABSOLUTE_PATH, PORT, TEXT, Kind, Option, Table, one_of, read_text, whole
 from contract import names, paths
-from contract.errors import BadValue
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
 from deviceplugin.core.inventory import Rules
@@ -21,8 +19,9 @@ from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout
 
 MOST_SLOTS = 1000
-_SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
-Choice = TypeVar("Choice", bound=StrEnum)
+SLOTS = whole(1, MOST_SLOTS)
+STRATEGY = one_of(tuple(Strategy), Strategy)
+_SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
 
 
 class Inject(StrEnum):
@@ -83,27 +82,26 @@ class Settings:
     times: Times = field(default_factory=Times)
 
 
-HEALTH_SOCKET_FLAG = ("--health-socket", paths.DEVICE_PLUGIN_HEALTH_SOCKET, "where `healthz` asks; off: nowhere")
-_FLAGS: tuple[tuple[str, str, str], ...] = (
-    ("--node-root", paths.NODE_ROOT, "our folder on the node, at the same path here"),
-    ("--cdi-folder", paths.CDI_SPECS, "where the runtime reads CDI specs"),
-    ("--kubelet-folder", paths.KUBELET_PLUGINS, "the kubelet's folder of device plugins"),
-    ("--pod-resources-socket", paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources API"),
-    ("--control-socket", paths.NODE_CONTROL_SOCKET, "the scheduler's control socket"),
-    ("--hook-file", paths.CONTAINER_HOOK, "libnvshare.so as it came with the image"),
-    ("--slots", str(names.SLOTS_PER_GPU), "slots a GPU"),
-    ("--strategy", Strategy.SPREAD.value, "which GPU comes first: " + " or ".join(Strategy)),
-    (
-        "--weights",
-        "",
-        "load-aware placement: " + ",".join(Weights.default_text()) + " or a part of it; 'default' for all",
-    ),
-    ("--inject", Inject.AUTO.value, "how a container gets its parts: " + ", ".join(Inject)),
-    ("--max-per-container", "0", "vGPUs of one container at most; 0: no limit"),
-    ("--kubeconfig", "", "how to reach the API server; empty: as a pod does"),
-    ("--metrics-port", str(names.METRICS_PORT), "where /metrics is served; 0: any free port; off: nowhere"),
-    HEALTH_SOCKET_FLAG,
-)
+def _seconds(text: str) -> float:
+    if not _SECONDS.fullmatch(text) or float(text) <= 0:
+        raise ValueError(text)
+    return float(text)
+
+
+def _port_or_off(text: str) -> int | None:
+    return None if text == "off" else PORT.read(text)
+
+
+def _weights(text: str) -> Weights | None:
+    return Weights.read(text) if text else None
+
+
+def _path_or_off(text: str) -> Path | None:
+    return None if text == "off" else ABSOLUTE_PATH.read(text)
+
+
+_WEIGHTS = Kind("weights such as " + ",".join(Weights.default_text()) + ", a part of them, or default", _weights)
+_METRICS = Kind(f"{PORT.form}, or off", _port_or_off)
 _TIMES: tuple[tuple[str, str], ...] = (
     ("rescan", "between two full scans for GPUs"),
     ("check", "between two questions whether a GPU answers"),
@@ -111,74 +109,90 @@ _TIMES: tuple[tuple[str, str], ...] = (
     ("release", "an allocation's folder goes when unused for so long"),
     ("report", "between two writes to the API server at least"),
     ("others", "a GPU that another plugin gave out is shared when it was not seen for so long"),
-    ("load-fresh", "older load is not believed"),
+    ("load_fresh", "older load is not believed"),
+)
+HEALTH_SOCKET = Option(
+    "health_socket",
+    Kind(f"{ABSOLUTE_PATH.form}, or off", _path_or_off),
+    paths.DEVICE_PLUGIN_HEALTH_SOCKET,
+    "where `healthz` asks",
+)
+OPTIONS: tuple[Option, ...] = (
+    Option("node_root", ABSOLUTE_PATH, paths.NODE_ROOT, "our folder on the node, at the same path here"),
+    Option("cdi_folder", ABSOLUTE_PATH, paths.CDI_SPECS, "where the runtime reads CDI specs"),
+    Option("kubelet_folder", ABSOLUTE_PATH, paths.KUBELET_PLUGINS, "the kubelet's folder of device plugins"),
+    Option("pod_resources_socket", ABSOLUTE_PATH, paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources API"),
+    Option("control_socket", ABSOLUTE_PATH, paths.NODE_CONTROL_SOCKET, "the scheduler's control socket"),
+    Option("hook_file", ABSOLUTE_PATH, paths.CONTAINER_HOOK, "libnvshare.so as it came with the image"),
+    Option("slots", SLOTS, str(names.SLOTS_PER_GPU), "slots a GPU"),
+    Option("slots_for", TEXT, "", "slots for a UUID or a model, as in 'NVIDIA L4=4'", many=True),
+    Option("exclude", TEXT, "", "UUIDs or models not to share, with commas between them", many=True),
+    Option("strategy", STRATEGY, Strategy.SPREAD, "which GPU comes first"),
+    Option("weights", _WEIGHTS, "", "placement looks at load too; without it at counts only"),
+    Option("inject", one_of(tuple(Inject), Inject), Inject.AUTO, "how a container gets its parts"),
+    Option("max_per_container", whole(0, MOST_SLOTS), "0", "vGPUs of one container at most; 0: no limit"),
+    Option("also_mount", TEXT, "", "HOST:CONTAINER, a folder in every container, writable", many=True),
+    Option("also_env", TEXT, "", "NAME=VALUE, a variable in every container", many=True),
+    Option("node_name", TEXT, "", "this node; empty: nothing is told to the cluster", variable="NODE_NAME"),
+    Option("kubeconfig", TEXT, "", "how to reach the API server; empty: as a pod does"),
+    Option("metrics_port", _METRICS, str(names.METRICS_PORT), "where /metrics is served; 0 takes a free one"),
+    HEALTH_SOCKET,
+    *(
+        Option(
+            f"{name}_seconds", Kind("seconds above 0, such as 0.5 or 30", _seconds), f"{getattr(Times(), name):g}", told
+        )
+        for name, told in _TIMES
+    ),
+)
+TABLE = Table("NVSHARE_DEVICE_PLUGIN_", OPTIONS, BadSetting)
+
+
+def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Mapping[str, Any]) -> Settings:
+    """Return the settings: a flag beats the environment, which beats the file."""
+    return build(TABLE.read(flags, environ, file))
+
+
+def build(values: Mapping[str, Any]) -> Settings:
+    """Return the settings that the table's values mean together."""
+    return Settings(
+        layout=Layout(
+            values["node_root"],
+            values["cdi_folder"],
+            tuple(read_also_mount(entry) for entry in values["also_mount"]),
+            tuple(read_also_env(entry) for entry in values["also_env"]),
+        ),
+        rules=read_rules(values["slots"], values["slots_for"], values["exclude"]),
+        most_per_container=values["max_per_container"],
+        times=Times(**{name: values[f"{name}_seconds"] for name, _ in _TIMES}),
+        **{name: values[name] for name in _AS_THEY_ARE},
+    )
+
+
+_AS_THEY_ARE = (
+    *("kubelet_folder", "pod_resources_socket", "control_socket", "hook_file"),
+    *("strategy", "weights", "inject", "node_name", "kubeconfig", "metrics_port", "health_socket"),
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-    """The flags of `serve`; all texts, so that one place reads and refuses them."""
-    for flag, default, told in _FLAGS:
-        parser.add_argument(flag, default=default, help=f"{told} ({default or 'none'})")
-    node = environment.get("NODE_NAME", "")
-    parser.add_argument(
-        "--node-name", default=node, help="this node; empty: nothing is told to the cluster (NODE_NAME)"
-    )
-    parser.add_argument("--slots-for", action="append", default=[], metavar="GPU=N", help="slots for a UUID or a model")
-    parser.add_argument("--exclude", action="append", default=[], metavar="GPU", help="a UUID or model not to share")
-    parser.add_argument(
-        "--also-mount",
-        action="append",
-        default=[],
-        metavar="HOST:CONTAINER",
-        help="a folder in every container, writable",
-    )
-    parser.add_argument(
-        "--also-env", action="append", default=[], metavar="NAME=VALUE", help="a variable in every container"
-    )
-    for name, told in _TIMES:
-        default = getattr(Times(), name.replace("-", "_"))
-        parser.add_argument(f"--{name}-seconds", default=str(default), help=f"{told} ({default:g})")
+def read_health_socket(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Path:
+    """Return the path by which a probe and the plugin find each other."""
+    path: Path | None = TABLE.read_one(HEALTH_SOCKET, flags, environ, {})
+    if path is None:
+        raise BadSetting("there is no socket to ask: --health-socket is off. Name the one that `serve` has.")
+    return path
 
 
-def read_settings(given: argparse.Namespace) -> Settings:
-    """The settings that the flags mean."""
-    return Settings(
-        layout=Layout(
-            _absolute(given.node_root, "--node-root"),
-            _absolute(given.cdi_folder, "--cdi-folder"),
-            tuple(read_also_mount(entry) for entry in given.also_mount),
-            tuple(read_also_env(entry) for entry in given.also_env),
-        ),
-        kubelet_folder=_absolute(given.kubelet_folder, "--kubelet-folder"),
-        pod_resources_socket=_absolute(given.pod_resources_socket, "--pod-resources-socket"),
-        control_socket=_absolute(given.control_socket, "--control-socket"),
-        hook_file=_absolute(given.hook_file, "--hook-file"),
-        rules=read_rules(given.slots, given.slots_for, given.exclude),
-        strategy=read_choice(Strategy, given.strategy, name="--strategy"),
-        weights=_read_weights(given.weights) if given.weights else None,
-        inject=read_choice(Inject, given.inject, name="--inject"),
-        most_per_container=whole(given.max_per_container, name="--max-per-container", least=0, most=MOST_SLOTS),
-        node_name=given.node_name,
-        kubeconfig=given.kubeconfig,
-        metrics_port=None
-        if given.metrics_port == "off"
-        else whole(given.metrics_port, name="--metrics-port", least=0, most=65535),
-        health_socket=None if given.health_socket == "off" else read_health_socket(given),
-        times=_read_times(given),
-    )
-
-
-def read_rules(slots: str, slots_for: Sequence[str], exclude: Sequence[str]) -> Rules:
-    """Which GPUs are shared, and how often."""
+def read_rules(slots: int, slots_for: Sequence[str], exclude: Sequence[str]) -> Rules:
+    """Return which GPUs are shared, and how often."""
     return Rules(
-        slots=whole(slots, name="--slots", least=1, most=MOST_SLOTS),
+        slots=slots,
         slots_for=read_slots_for(slots_for),
         exclude=frozenset(part.strip() for entry in exclude for part in entry.split(",") if part.strip()),
     )
 
 
 def read_slots_for(entries: Sequence[str]) -> dict[str, int]:
-    """`MODEL=N` or `UUID=N`, each once."""
+    """Read `MODEL=N` or `UUID=N`, each once."""
     found: dict[str, int] = {}
     for entry in entries:
         key, _, number = entry.rpartition("=")
@@ -186,19 +200,19 @@ def read_slots_for(entries: Sequence[str]) -> dict[str, int]:
             raise BadSetting(f"--slots-for {entry!r} is not MODEL=N or UUID=N. Write it as in 'NVIDIA L4=4'.")
         if key.strip() in found:
             raise BadSetting(f"--slots-for names {key.strip()!r} twice. Keep one of them.")
-        found[key.strip()] = whole(number, name=f"--slots-for {key.strip()}", least=1, most=MOST_SLOTS)
+        found[key.strip()] = read_text(SLOTS, number, way=f"--slots-for {key.strip()}", error=BadSetting)
     return found
 
 
 def read_also_mount(entry: str) -> tuple[Path, str]:
-    """`HOST:CONTAINER`, both from the root on."""
+    """Read `HOST:CONTAINER`, both from the root on."""
     host, _, container = entry.partition(":")
     _absolute(container, f"--also-mount {entry!r}: the container's side")
     return _absolute(host, f"--also-mount {entry!r}: the node's side"), container
 
 
 def read_also_env(entry: str) -> tuple[str, str]:
-    """`NAME=VALUE`; not a name that is the webhook's or ours to set."""
+    """Read `NAME=VALUE`; refuse a name that is the webhook's or ours to set."""
     name, equals, value = entry.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise BadSetting(f"--also-env {entry!r} is not NAME=VALUE. Write it as in SIMGPU_FILE=/run/simgpu/gpus.")
@@ -209,46 +223,6 @@ def read_also_env(entry: str) -> tuple[str, str]:
     return name, value
 
 
-def read_health_socket(given: argparse.Namespace) -> Path:
-    """The path by which a probe and the plugin find each other."""
-    return _absolute(given.health_socket, "--health-socket")
-
-
-def whole(text: str, *, name: str, least: int, most: int) -> int:
-    """A whole number within its bounds."""
-    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not least <= int(text) <= most:
-        raise BadSetting(f"{name}={text!r} is not allowed. Give a whole number from {least} to {most}.")
-    return int(text)
-
-
-def read_choice(kind: type[Choice], text: str, *, name: str) -> Choice:
-    """A word of a list."""
-    try:
-        return kind(text)
-    except ValueError:
-        raise BadSetting(f"{name}={text!r} is not allowed. Give one of {', '.join(kind)}.") from None
-
-
-def _read_times(given: argparse.Namespace) -> Times:
-    found: dict[str, float] = {}
-    for name, _ in _TIMES:
-        key = name.replace("-", "_")
-        text = getattr(given, f"{key}_seconds")
-        if not _SECONDS.fullmatch(text) or float(text) <= 0:
-            raise BadSetting(f"--{name}-seconds={text!r} is not allowed. Give seconds above 0, such as 0.5 or 30.")
-        found[key] = float(text)
-    return Times(**found)
-
-
-def _absolute(text: str, name: str) -> Path:
-    path = Path(text)
-    if not path.is_absolute():
-        raise BadSetting(f"{name}={text!r} is not an absolute path. Write it from the root on.")
+def _absolute(text: str, way: str) -> Path:
+    path: Path = read_text(ABSOLUTE_PATH, text, way=way, error=BadSetting)
     return path
-
-
-def _read_weights(text: str) -> Weights:
-    try:
-        return Weights.read(text)
-    except BadValue as error:
-        raise BadSetting(f"--{error}") from None

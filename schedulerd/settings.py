@@ -1,17 +1,16 @@
-"""What the operator decides: one table of settings, each a flag and an environment variable, with its unit and reason.
+"""What the operator decides: one table of settings, each with its unit and reason.
 
-A flag goes before the variable, the variable before the default; a value outside its form is refused with what would be
-right.  May import the contract, this room's model and errors only.
+`adapters.options` reads the table; `--help` and the README list the same rows.
 """
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from adapters.options import PATH, PORT, TEXT, Kind, Option, Table, one_of
 from contract import names, paths
-from contract.errors import BadQuantity
 from contract.grammar import read_memory_bytes, read_quantum_ms
 from schedulerd.core.model import Rules
 from schedulerd.errors import Unusable
@@ -38,40 +37,12 @@ class Observer(StrEnum):
     """Somebody else starts `nvshare-schedulerd observe`: another container of the pod, an init system."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting: its flag without the dashes, its default as text, what it may be, how it is read, what it is for."""
-
-    flag: str
-    default: str
-    form: str
-    read: Callable[[str], object]
-    why: str
-
-    @property
-    def variable(self) -> str:
-        return ENV_PREFIX + self.flag.upper().replace("-", "_")
-
-    @property
-    def attribute(self) -> str:
-        return self.flag.replace("-", "_")
-
-
 def _seconds(text: str) -> float:
     return read_quantum_ms(text) / 1000
 
 
 def _auto_or_seconds(text: str) -> float | None:
     return None if text == "auto" else _seconds(text)
-
-
-def _one_of(allowed: Sequence[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(text)
-        return text
-
-    return read
 
 
 def _rate(text: str) -> float:
@@ -89,40 +60,39 @@ def _percent(text: str) -> float:
     return value / 100
 
 
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
-        raise ValueError(text)
-    return port
+_DURATION = "a duration from 1ms to 3600s, such as 500ms or 30s"
+_QUANTITY = "a whole Kubernetes quantity of bytes, such as 256Mi"
+_TIME = Kind(_DURATION, _seconds)
+_BYTES = Kind(_QUANTITY, _size)
+_POLICY = one_of(tuple(POLICIES))
+_SIDE_BY_SIDE = one_of(("when-it-fits", "never"))
+_LEVEL = one_of(("debug", "info", "warning"))
+_SHARE = Kind("a percentage from 0.1% to 50%", _percent)
 
-
-_TIME = "a duration from 1ms to 3600s, such as 500ms or 30s"
-_BYTES = "a whole Kubernetes quantity of bytes, such as 256Mi"
-_PATH = "a path"
-
-SETTINGS: tuple[Setting, ...] = (
-    Setting("identity", "folders", " or ".join(Identity), Identity, "where containers are known from"),
-    Setting("sockets", paths.NODE_SOCKETS, _PATH, Path, "folder of the shared socket (--identity=none)"),
-    Setting("allocations", paths.NODE_ALLOCATIONS, _PATH, Path, "folder of the allocations' folders"),
-    Setting("control", paths.NODE_CONTROL_SOCKET, _PATH, Path, "socket of nvsharectl, the load query and the observer"),
-    Setting("policy", "fair", " or ".join(POLICIES), _one_of(tuple(POLICIES)), "who goes first"),
-    Setting("quantum", "auto", f"auto, or {_TIME}", _auto_or_seconds, "a turn; auto adapts to what a switch costs"),
-    Setting("shortest-turn", "100ms", _TIME, _seconds, "a turn where switching is cheap"),
-    Setting("longest-turn", "180s", _TIME, _seconds, "a turn where switching is as dear as can be"),
-    Setting("switching-share", "2%", "a percentage from 0.1% to 50%", _percent, "GPU time that switching may cost"),
-    Setting("paging-rate", "5G", _BYTES, _rate, "bytes a second at which a working set moves to the card"),
-    Setting("side-by-side", "when-it-fits", "when-it-fits or never", _one_of(("when-it-fits", "never")), "company"),
-    Setting("card-reserve", "256Mi", _BYTES, _size, "left free on a card that containers share side by side"),
-    Setting("context-size", "300Mi", _BYTES, _size, "what a process's context takes on a card"),
-    Setting("grace", "5s", _TIME, _seconds, "from being asked to yield to being shut out"),
-    Setting("announce", "2s", _TIME, _seconds, "how long a holder goes on without a daemon"),
-    Setting("keep", "5ms", _TIME, _seconds, "how long a wanted holder may be idle"),
-    Setting("observer", "spawn", " or ".join(Observer), Observer, "who starts the second process"),
-    Setting("metrics-port", str(names.METRICS_PORT), "a port, 0 for any free one", _port, "HTTP: /metrics, /healthz"),
-    Setting("pod-resources", paths.POD_RESOURCES_SOCKET, _PATH, Path, "the kubelet's pod-resources socket"),
-    Setting("node", "", "the node's name", str, "whose pods to watch; empty: do not ask the API"),
-    Setting("log-level", "info", "debug, info or warning", _one_of(("debug", "info", "warning")), "how much is said"),
+OPTIONS: tuple[Option, ...] = (
+    Option("identity", one_of(tuple(Identity), Identity), Identity.FOLDERS, "where containers are known from"),
+    Option("sockets", PATH, paths.NODE_SOCKETS, "folder of the shared socket (--identity=none)"),
+    Option("allocations", PATH, paths.NODE_ALLOCATIONS, "folder of the allocations' folders"),
+    Option("control", PATH, paths.NODE_CONTROL_SOCKET, "socket of nvsharectl, the load query and the observer"),
+    Option("policy", _POLICY, "fair", "who goes first"),
+    Option("quantum", Kind(f"auto, or {_DURATION}", _auto_or_seconds), "auto", "a turn; auto adapts to switches"),
+    Option("shortest_turn", _TIME, "100ms", "a turn where switching is cheap"),
+    Option("longest_turn", _TIME, "180s", "a turn where switching is as dear as can be"),
+    Option("switching_share", _SHARE, "2%", "GPU time that switching may cost"),
+    Option("paging_rate", Kind(_QUANTITY, _rate), "5G", "bytes a second at which a working set moves to the card"),
+    Option("side_by_side", _SIDE_BY_SIDE, "when-it-fits", "whether containers may run on a card together"),
+    Option("card_reserve", _BYTES, "256Mi", "left free on a card that containers share side by side"),
+    Option("context_size", _BYTES, "300Mi", "what a process's context takes on a card"),
+    Option("grace", _TIME, "5s", "from being asked to yield to being shut out"),
+    Option("announce", _TIME, "2s", "how long a holder goes on without a daemon"),
+    Option("keep", _TIME, "5ms", "how long a wanted holder may be idle"),
+    Option("observer", one_of(tuple(Observer), Observer), Observer.SPAWN, "who starts the second process"),
+    Option("metrics_port", PORT, str(names.METRICS_PORT), "HTTP: /metrics, /healthz; 0 takes a free one"),
+    Option("pod_resources", PATH, paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources socket"),
+    Option("node", TEXT, "", "this node, whose pods to watch; without it the API is not asked"),
+    Option("log_level", _LEVEL, "info", "how much is said"),
 )
+TABLE = Table(ENV_PREFIX, OPTIONS, Unusable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +139,12 @@ class Settings:
         )
 
     def words(self) -> str:
-        """All of it in one line, for the log."""
-        return " ".join(f"{one.flag}={getattr(self, one.attribute)}" for one in SETTINGS)
+        """Return all of it in one line, for the log."""
+        return TABLE.describe(vars(self))
 
 
 def build_parser() -> ArgumentParser:
-    """The command line; values stay text until `read_settings`, so that flags and variables are refused alike."""
+    """Return the command line; values stay text until `read_settings`."""
     parser = ArgumentParser(
         prog="nvshare-schedulerd",
         formatter_class=RawDescriptionHelpFormatter,
@@ -189,31 +159,10 @@ def build_parser() -> ArgumentParser:
         help="turns: the turn loop (default); observe: NVML, the cluster and metrics, in a process of its own; "
         "healthz, readyz: ask whether the turn loop answers, and whether the observer is there too",
     )
-    for one in SETTINGS:
-        default = one.default or "not set"
-        text = f"{one.why}; {one.form} (default: {default})".replace("%", "%%")
-        parser.add_argument(f"--{one.flag}", metavar="VALUE", help=text)
+    TABLE.add_flags(parser)
     return parser
 
 
 def read_settings(flags: Namespace, environ: Mapping[str, str]) -> Settings:
-    """The settings that flags and environment mean."""
-    unknown = sorted(set(_ours(environ)) - {one.variable for one in SETTINGS})
-    if unknown:
-        raise Unusable(f"{unknown[0]} is not a setting. There are: {', '.join(one.variable for one in SETTINGS)}.")
-    values = {one.attribute: _value(one, flags, environ) for one in SETTINGS}
-    return Settings(**values)  # type: ignore[arg-type]  # the table's readers give each field its type
-
-
-def _ours(environ: Mapping[str, str]) -> list[str]:
-    return [name for name in environ if name.startswith(ENV_PREFIX)]
-
-
-def _value(one: Setting, flags: Namespace, environ: Mapping[str, str]) -> object:
-    flag = getattr(flags, one.attribute)
-    source = f"--{one.flag}" if flag is not None else one.variable
-    text = flag if flag is not None else environ.get(one.variable, one.default)
-    try:
-        return one.read(text)
-    except (ValueError, BadQuantity):
-        raise Unusable(f"{source}={text[:80]!r} is not allowed. It must be {one.form}.") from None
+    """Return the settings that flags, variables and the file mean."""
+    return Settings(**TABLE.read(vars(flags), environ, TABLE.read_file(flags.settings)))

@@ -23,8 +23,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     from webhook.serving import logs
     from webhook.serving.server import serve
 
-    flags = {option.name: getattr(arguments, option.name) for option in settings.OPTIONS}
-    chosen = settings.read_settings(flags, os.environ, settings.read_file(arguments.settings))
+    file = settings.TABLE.read_file(arguments.settings)
+    chosen = settings.read_settings(vars(arguments), os.environ, file)
     logs.configure(chosen.log_format)
     serve(chosen)
     return 0
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nvshare-webhook", description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = _command(commands, "serve", _serve, "answer the API server's reviews")
-    settings.add_flags(serve)
+    settings.TABLE.add_flags(serve)
     check = _command(commands, "check", _check, "say what admission would say of the objects in files")
     check_inject.add_flags(check)
     check.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from adapters.nvml import Xid
 from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core import health
 from deviceplugin.core.device_list import View
@@ -18,7 +19,7 @@ from deviceplugin.core.health import GpuHealth
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.xids import meaning_of
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.gpus.nvml import GpuLibrary, Xid
+from deviceplugin.gpus.nvml import GpuLibrary
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.settings import Times
 

@@ -1,7 +1,7 @@
 """The five calls of the kubelet, each a translation: message in, one call of a core, message out.
 
 Owns two rules.  GetPreferredAllocation never raises (the kubelet would reject the pod), and nothing here waits for the
-network: the kubelet admits no other pod of the node meanwhile.  May import the room's cores, `board`, `node_files`.
+network: the kubelet admits no other pod of the node meanwhile.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
-import grpc
-
+from adapters.kubelet import rpc
+from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
 from contract.allocation import Allocation
 from contract.reasons import ReasonCode, Refusal
 from contract.sharing import placement
@@ -23,8 +23,6 @@ from deviceplugin.core.device_list import View
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
 from deviceplugin.gpus.publisher import Board
-from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
-from deviceplugin.kubelet_api.rpc import Call, serve_calls
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
@@ -93,20 +91,18 @@ class DevicePlugin:
         self._parts = parts
         self._streams = streams
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handler(self) -> rpc.Handler:
         """What a gRPC server needs."""
-        calls: dict[str, Call] = {
+        calls: dict[str, rpc.Call] = {
             "GetDevicePluginOptions": lambda _request, _context: OPTIONS,
             "ListAndWatch": self.list_and_watch,
             "GetPreferredAllocation": self.prefer,
             "Allocate": self.allocate,
             "PreStartContainer": self.check_start,
         }
-        return serve_calls(DEVICE_PLUGIN, calls)
+        return rpc.serve_calls(DEVICE_PLUGIN, calls)
 
-    def list_and_watch(
-        self, _request: messages.Empty, context: grpc.ServicerContext
-    ) -> Iterator[messages.ListAndWatchResponse]:
+    def list_and_watch(self, _request: messages.Empty, context: rpc.Context) -> Iterator[messages.ListAndWatchResponse]:
         """The list now, and again whenever it changes."""
         board, edition = self._parts.board, 0
         context.add_callback(board.wake)
@@ -118,7 +114,7 @@ class DevicePlugin:
                     yield list_devices(view)
 
     def prefer(
-        self, request: messages.PreferredAllocationRequest, _context: grpc.ServicerContext
+        self, request: messages.PreferredAllocationRequest, _context: rpc.Context
     ) -> messages.PreferredAllocationResponse:
         """Never raises."""
         began = time.perf_counter()
@@ -126,7 +122,7 @@ class DevicePlugin:
         self._parts.tell(CallTook("GetPreferredAllocation", time.perf_counter() - began))
         return answer
 
-    def allocate(self, request: messages.AllocateRequest, context: grpc.ServicerContext) -> messages.AllocateResponse:
+    def allocate(self, request: messages.AllocateRequest, context: rpc.Context) -> messages.AllocateResponse:
         """Writes each container's allocation and says what it gets, or refuses with the reason."""
         sizes = [len(each.devices_ids) for each in request.container_requests]
         with self._answering(_Asked("Allocate", max(sizes, default=0), ALLOCATION_FAILED), context):
@@ -134,7 +130,7 @@ class DevicePlugin:
         return messages.AllocateResponse(container_responses=answers)
 
     def check_start(
-        self, request: messages.PreStartContainerRequest, context: grpc.ServicerContext
+        self, request: messages.PreStartContainerRequest, context: rpc.Context
     ) -> messages.PreStartContainerResponse:
         """Makes anew what is missing, or refuses: the kubelet tries again later."""
         with self._answering(_Asked("PreStartContainer", len(request.devices_ids), NODE_NOT_READY), context):
@@ -142,7 +138,7 @@ class DevicePlugin:
         return messages.PreStartContainerResponse()
 
     @contextlib.contextmanager
-    def _answering(self, asked: _Asked, context: grpc.ServicerContext) -> Iterator[None]:
+    def _answering(self, asked: _Asked, context: rpc.Context) -> Iterator[None]:
         """Takes the time, and turns our errors into the kubelet's."""
         began = time.perf_counter()
         try:
@@ -172,10 +168,9 @@ class DevicePlugin:
             parts.files.write(allocation)
         parts.start_check.check(allocation)
 
-    def _refuse(self, asked: _Asked, refusal: Refusal, context: grpc.ServicerContext) -> NoReturn:
+    def _refuse(self, asked: _Asked, refusal: Refusal, context: rpc.Context) -> NoReturn:
         self._parts.tell(CallRefused(refusal, asked.size))
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
-        raise AssertionError("abort raises")
+        rpc.refuse(context, str(refusal))
 
 
 def list_devices(view: View) -> messages.ListAndWatchResponse:

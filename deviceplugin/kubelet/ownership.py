@@ -1,7 +1,6 @@
 """Reads the kubelet's books: who has which slots, and which GPUs are another plugin's.
 
 Owns what one look is: each question fails by itself, and what it would have told is not known.  Called from one thread.
-May import `lifetime`, `others`, `checkpoint`, `notes`; it asks pod-resources through a Protocol.
 """
 
 import logging
@@ -12,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import grpc
-
+from adapters.kubelet.rpc import RpcError, describe_error
 from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.core.foreign_gpus import Other, read_others, remember, render_others, resources
 from deviceplugin.core.retention import Books, Listed
@@ -25,7 +23,7 @@ T = TypeVar("T")
 
 
 class Kubelet(Protocol):
-    """What pod-resources tells; each call raises `grpc.RpcError`."""
+    """What pod-resources tells; each call raises `adapters.kubelet.rpc.RpcError`."""
 
     def list_pods(self) -> Listed: ...
 
@@ -87,10 +85,13 @@ class KubeletBooks:
         was = self.answers.get(call, True)
         try:
             answer = question()
-        except grpc.RpcError as error:
+        except RpcError as error:
             if was:
-                said = error.details() if isinstance(error, grpc.Call) else error
-                log.warning("pod-resources does not answer %s (%s): what it said before is believed", call, said)
+                log.warning(
+                    "pod-resources does not answer %s (%s): what it said before is believed",
+                    call,
+                    describe_error(error),
+                )
             self.answers = {**self.answers, call: False}
             return None
         if not was:

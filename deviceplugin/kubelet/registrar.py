@@ -1,7 +1,7 @@
 """Carry out what `core/registration.py` decides: look at the sockets, break and make servers, register.
 
 Owns the one live server.  Looks at the kubelet's socket by name every few hundredths of a second: a watch on the folder
-would go blind when the folder itself is replaced.  May import `life`, `server`, `service`.
+would go blind when the folder itself is replaced.
 """
 
 import logging
@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-
+from adapters.kubelet.rpc import RpcError, describe_error
 from deviceplugin.core import registration as lives
 from deviceplugin.core.events import Lost, Registered, Tell
 from deviceplugin.core.registration import Cause, Life, Seen, SocketId
@@ -96,17 +95,16 @@ class Living:
         try:
             self._server.start()
             self._server.register(self._side.socket, self._side.resource, seconds=self._side.register_seconds)
-        except (grpc.RpcError, OSError, RuntimeError) as error:
+        except (RpcError, OSError, RuntimeError) as error:
             self._failed(error)
         else:
             self._life = lives.registered(self._life, kubelet, now=self._clock())
             self._tell(Registered(cause.value, self._server.path.name))
 
     def _failed(self, error: Exception) -> None:
-        said = error.details() if isinstance(error, grpc.Call) else str(error)
         self.close()
         self._life = lives.lose(self._life, Cause.REGISTER_FAILED, now=self._clock())
-        log.warning("the kubelet did not take the registration: %s", said)
+        log.warning("the kubelet did not take the registration: %s", describe_error(error))
 
     def close(self) -> None:
         """Leaves no server behind."""

@@ -1,21 +1,18 @@
 """One gRPC server on one socket, made for one registration and thrown away with it.
 
 Owns the socket's name: unique each time, since a kubelet (1.37) that was told twice about one path refuses it for
-good, and one up to 1.36 mistakes the end of an old stream for that of the new.  May import `service`, `kubelet_api`.
+good, and one up to 1.36 mistakes the end of an old stream for that of the new.
 """
 
 import contextlib
 import logging
 import secrets
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
-
+from adapters.kubelet import rpc
+from adapters.kubelet.device_plugin_api import REGISTRATION, VERSION, messages
 from deviceplugin.kubelet.calls import OPTIONS, DevicePlugin, Parts, Streams
-from deviceplugin.kubelet_api import REGISTRATION, VERSION, messages
-from deviceplugin.kubelet_api.rpc import ask_while, dial
 
 log = logging.getLogger(__name__)
 PREFIX = "nvshare-gpu-"
@@ -31,17 +28,14 @@ class PluginServer:
         self.path = folder / f"{PREFIX}{secrets.token_hex(4)}.sock"
         self.streams = Streams()
         self._board = parts.board
-        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kubelet-call")
-        self._server = grpc.server(self._pool, options=[("grpc.so_reuseport", 0)])
-        self._server.add_generic_rpc_handlers((DevicePlugin(parts, self.streams).handler(),))
+        self._server = rpc.Server(self.path, [DevicePlugin(parts, self.streams).handler()], workers=_WORKERS)
 
     def start(self) -> None:
         """Serves; raises OSError or RuntimeError where the folder is not there."""
-        self._server.add_insecure_port(f"unix:{self.path}")
         self._server.start()
 
     def register(self, kubelet_socket: Path, resource: str, *, seconds: float) -> None:
-        """Tells the kubelet of this socket; it dials us from within the call.  Raises `grpc.RpcError`.
+        """Tells the kubelet of this socket; it dials us from within the call.  Raises `rpc.RpcError`.
 
         A kubelet that begins takes away every socket it finds, and would then dial ours for ten seconds, while it
         fails the pods that come: raises TimeoutError as soon as ours is gone.
@@ -49,16 +43,15 @@ class PluginServer:
         request = messages.RegisterRequest(
             version=VERSION, endpoint=self.path.name, resource_name=resource, options=OPTIONS
         )
-        with dial(str(kubelet_socket)) as channel:
+        with rpc.dial(kubelet_socket) as channel:
             call = f"/{REGISTRATION.full_name}/Register"
-            ask_while(self.path.exists, channel, call, request, messages.Empty, seconds)
+            rpc.ask_while(self.path.exists, channel, call, request, messages.Empty, seconds)
 
     def stop(self) -> None:
         """Ends the streams and takes the socket away; returns when nothing of it is left."""
         self.streams.stopping.set()
         self._board.wake()
-        self._server.stop(_GRACE_SECONDS).wait()
-        self._pool.shutdown(wait=False)
+        self._server.stop(grace_seconds=_GRACE_SECONDS)
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
 

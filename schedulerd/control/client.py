@@ -1,11 +1,11 @@
 """The asking side of the control socket: `nvsharectl`, the observer, tests.
 
-Owns nothing but how an answer ends.  May import the contract and this room's errors.
+Owns nothing but how an answer ends.  `nvsharectl` must start fast: nothing slow may be imported here.
 """
 
+import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Self
 
 from contract.line import Line, decode, encode
@@ -20,11 +20,11 @@ _PROBE_PATIENCE = 4.0
 class ControlClient:
     """A connection to the control socket."""
 
-    def __init__(self, path: Path, patience: float | None = _PATIENCE) -> None:
+    def __init__(self, path: str | os.PathLike[str], patience: float | None = _PATIENCE) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._socket.settimeout(patience)
         try:
-            self._socket.connect(str(path))
+            self._socket.connect(os.fspath(path))
         except OSError as error:
             self._socket.close()
             remedy = "Is nvshare-schedulerd running, are you root, and is --control right?"
@@ -72,7 +72,7 @@ class ControlClient:
             raise Unusable(line.words.get("message", "refused") + ".")
 
 
-def probe(path: Path, verb: str) -> str:
+def probe(path: str | os.PathLike[str], verb: str) -> str:
     """Return a sentence when the turn process says that it is well; raise one when it does not."""
     with ControlClient(path, patience=_PROBE_PATIENCE) as asking:
         list(asking.ask(verb))

@@ -1,14 +1,12 @@
 """`nvsharectl`: what an operator sees of the turns on this node, and what she changes.
 
-Owns the tables' look.  May import the contract and this room's control client, tables and errors.
+It must start in 100 ms: a module that only one command needs is imported by that command.
 """
 
-import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from contract import paths
 from schedulerd.control.client import ControlClient
@@ -22,6 +20,8 @@ def _status(flags: Namespace) -> None:
     with ControlClient(flags.control) as client:
         lines = list(client.ask("status"))
     if flags.json:
+        import json
+
         print(json.dumps(render.as_json(lines), indent=2))
     else:
         print(render.as_text(lines))
@@ -67,7 +67,7 @@ def _drain(flags: Namespace) -> None:
 def build_parser() -> ArgumentParser:
     """The command line."""
     parser = ArgumentParser(prog="nvsharectl", description="Shows and steers who uses which GPU of this node.")
-    parser.add_argument("--control", type=Path, default=Path(paths.NODE_CONTROL_SOCKET), help="the scheduler's socket")
+    parser.add_argument("--control", default=paths.NODE_CONTROL_SOCKET, help="the scheduler's socket")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     status = commands.add_parser("status", help="GPUs, and who holds or waits for each")
     status.add_argument("--json", action="store_true", help="for programs")

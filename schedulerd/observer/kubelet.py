@@ -1,6 +1,6 @@
 """The kubelet's pod-resources socket: who has which devices, asked seldom.
 
-Owns the rate: one List in half a second at most, however many ask.  May import the generated messages and grpc.
+Owns the rate: one List in half a second at most, however many ask.
 """
 
 import logging
@@ -8,24 +8,21 @@ import threading
 import time
 from pathlib import Path
 
-import grpc
-
-from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import ListPodResourcesRequest, ListPodResourcesResponse
+from adapters.kubelet.pod_resources import PodResources
+from adapters.kubelet.rpc import RpcError, describe_error
 from schedulerd.observer.pod_facts import Owner, owners
 
 log = logging.getLogger(__name__)
 
-_METHOD = "/v1.PodResourcesLister/List"
 _EVERY = 0.5
 _TIMEOUT = 1.0
-_LARGEST = 16 << 20
 
 
 class Kubelet:
     """The list, as it last was."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._client = PodResources(path, seconds=_TIMEOUT)
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._owners: dict[frozenset[str], Owner] = {}
@@ -52,17 +49,7 @@ class Kubelet:
                 return
             self._asked_at = time.monotonic()
             try:
-                self._owners = owners(self._list())
-            except grpc.RpcError as error:
+                self._owners = owners(self._client.list_containers())
+            except RpcError as error:
                 self.failures += 1
-                log.warning("the kubelet does not say who has which device: %s", error)
-
-    def _list(self) -> list[object]:
-        options = [("grpc.max_receive_message_length", _LARGEST)]
-        with grpc.insecure_channel(f"unix://{self._path}", options=options) as channel:
-            ask = channel.unary_unary(
-                _METHOD,
-                request_serializer=ListPodResourcesRequest.SerializeToString,
-                response_deserializer=ListPodResourcesResponse.FromString,
-            )
-            return list(ask(ListPodResourcesRequest(), timeout=_TIMEOUT).pod_resources)
+                log.warning("the kubelet does not say who has which device: %s", describe_error(error))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from adapters.kubelet.pod_resources import ContainerDevices
 from contract import names
 from contract.errors import BadValue
 from contract.grammar import POD_ANNOTATIONS, AllocationKind, Mode, Word, read_word
@@ -41,19 +42,13 @@ class PodSummary:
     priority: int | None
 
 
-def owners(listing: Iterable[Any]) -> dict[frozenset[str], Owner]:
-    """Of the kubelet's list: who has which vGPU device ids."""
-    found: dict[frozenset[str], Owner] = {}
-    for pod in listing:
-        for container in pod.containers:
-            ids = [one for devices in container.devices if _is_ours(devices) for one in devices.device_ids]
-            if ids:
-                found[frozenset(ids)] = Owner(pod.namespace, pod.name, container.name)
-    return found
-
-
-def _is_ours(devices: Any) -> bool:
-    return bool(devices.resource_name == names.RESOURCE)
+def owners(listing: Iterable[ContainerDevices]) -> dict[frozenset[str], Owner]:
+    """Return who has which vGPU device ids, by the kubelet's list."""
+    return {
+        frozenset(ids): Owner(each.namespace, each.pod, each.container)
+        for each in listing
+        if (ids := each.ids_of(names.RESOURCE))
+    }
 
 
 def summarise(pod: Pod) -> PodSummary:

@@ -15,10 +15,10 @@ from tests.fakes.gpus import FakeLibrary, make_gpu
 def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO)
     parser = argparse.ArgumentParser()
-    settings.add_arguments(parser, {})
+    settings.TABLE.add_flags(parser)
     stop = stop_when_told()
     library = FakeLibrary(*(make_gpu(number) for number in range(int(arguments[0]))))
-    Plugin(settings.read_settings(parser.parse_args(arguments[1:])), library).run(stop)
+    Plugin(settings.read_settings(vars(parser.parse_args(arguments[1:])), {}, {}), library).run(stop)
     return 0
 
 

@@ -196,7 +196,7 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        pytest.param(["serve", "--slots=0"], "Give a whole number from 1 to 1000", id="an odd value"),
+        pytest.param(["serve", "--slots=0"], "It must be a whole number from 1 to 1000", id="an odd value"),
         pytest.param(["serve", "--hook-file=/nowhere"], "--hook-file", id="no hook"),
         pytest.param(["explain", "--available=x", "--size=1"], "GPU-UUID", id="not a device id"),
         pytest.param(

@@ -12,13 +12,13 @@ from contract.sharing.scoring import Weights
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.cdi_support import NOTE, Injection, takes_cdi
-from deviceplugin.settings import Inject, Settings, add_arguments, read_settings
+from deviceplugin.settings import TABLE, Inject, Settings, read_settings
 
 
 def read(*flags: str, **environment: str) -> Settings:
     parser = argparse.ArgumentParser()
-    add_arguments(parser, environment)
-    return read_settings(parser.parse_args(list(flags)))
+    TABLE.add_flags(parser)
+    return read_settings(vars(parser.parse_args(list(flags))), environment, {})
 
 
 def test_without_flags_the_settings_are_the_contracts() -> None:
@@ -139,3 +139,25 @@ def test_a_disk_that_takes_no_note_stops_nobody(tmp_path: Path, caplog: pytest.L
     assert answers == [True, True, True]
     assert ["cannot be written" in each.getMessage() for each in caplog.records] == [True], "said once"
     assert [path.name for path in tmp_path.iterdir()] == [NOTE], "nothing half made is left"
+
+
+def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "slots: 1\nstrategy: pack\nslots_for: ['NVIDIA L4=4', GPU-a=8]\nmetrics_port: 'off'\n"
+    )
+    environ = {"NVSHARE_DEVICE_PLUGIN_SLOTS": "2", "NVSHARE_DEVICE_PLUGIN_EXCLUDE": "GPU-b\nT4"}
+    settings = read_settings({"max_per_container": "3"}, environ, TABLE.read_file(str(tmp_path / "s.yaml")))
+
+    assert (settings.rules.slots, settings.strategy, settings.most_per_container) == (2, Strategy.PACK, 3)
+    assert settings.rules.slots_for == {"NVIDIA L4": 4, "GPU-a": 8}
+    assert settings.rules.exclude == {"GPU-b", "T4"}
+    assert settings.metrics_port is None
+
+
+def test_a_settings_file_with_an_unknown_key_is_one_sentence_and_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text("slot: 1\n")
+
+    assert main(["serve", f"--settings={tmp_path}/s.yaml"]) == 1
+    assert "'slot', which is no setting. Use: also_env, also_mount" in capsys.readouterr().err

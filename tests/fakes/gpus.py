@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import grpc
 
+from adapters.nvml import Xid
 from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core.events import Happening
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.gpus.nvml import Xid
 from deviceplugin.plugin import Plugin
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Any
 
 import grpc
 
-from deviceplugin.kubelet_api import DEVICE_PLUGIN, HEALTHY, REGISTRATION, messages
-from deviceplugin.kubelet_api.rpc import ask, dial, serve_calls
+from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, HEALTHY, REGISTRATION, messages
+from adapters.kubelet.rpc import ask, dial, serve_calls
 
 
 class Kubelet:

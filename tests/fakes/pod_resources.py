@@ -1,44 +1,68 @@
-"""The kubelet's pod-resources over a real socket, for the observer."""
+"""The kubelet's pod-resources service on a socket, answering what a test says."""
 
-from concurrent import futures
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from schedulerd.kubelet_api.schedulerd_podresources_v1_pb2 import (
-    ContainerDevices,
-    ContainerResources,
-    ListPodResourcesResponse,
-    PodResources,
-)
+from adapters.kubelet.generated import podresources_v1_pb2 as messages
+from adapters.kubelet.pod_resources import SERVICE
 
 
-def listing(*ids: str, resource: str = "nvshare.com/gpu") -> list[PodResources]:
-    devices = ContainerDevices(resource_name=resource, device_ids=ids)
-    return [
-        PodResources(name="train", namespace="team", containers=[ContainerResources(name="main", devices=[devices])])
-    ]
-
-
-class FakeKubelet(grpc.GenericRpcHandler):
-    """pod-resources over a real socket."""
+class FakePodResources:
+    """Answers from the constructor to `stop`; counts the lists."""
 
     def __init__(self, path: Path) -> None:
-        self.calls = 0
-        self.pods: list[PodResources] = []
-        self.server = grpc.server(futures.ThreadPoolExecutor(2))
-        self.server.add_generic_rpc_handlers((self,))
-        self.server.add_insecure_port(f"unix://{path}")
-        self.server.start()
+        self.path, self.calls = path, 0
+        self.pods: list[messages.PodResources] = []
+        self.allocatable: list[messages.ContainerDevices] = []
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        calls = {
+            "List": (self._list, messages.ListPodResourcesRequest),
+            "GetAllocatableResources": (self._allocatable, messages.AllocatableResourcesRequest),
+        }
+        handlers: dict[str, Any] = {
+            name: grpc.unary_unary_rpc_method_handler(
+                call,
+                request_deserializer=kind.FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
+            for name, (call, kind) in calls.items()
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        self._server.add_insecure_port(f"unix:{path}")
+        self._server.start()
 
-    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        if details.method != "/v1.PodResourcesLister/List":
-            return None
-        return grpc.unary_unary_rpc_method_handler(
-            self._list, response_serializer=ListPodResourcesResponse.SerializeToString
-        )
-
-    def _list(self, _request: object, _context: object) -> ListPodResourcesResponse:
+    def _list(self, _request: object, _context: object) -> messages.ListPodResourcesResponse:
         self.calls += 1
-        return ListPodResourcesResponse(pod_resources=self.pods)
+        return messages.ListPodResourcesResponse(pod_resources=self.pods)
+
+    def _allocatable(self, _request: object, _context: object) -> messages.AllocatableResourcesResponse:
+        return messages.AllocatableResourcesResponse(devices=self.allocatable)
+
+    def stop(self) -> None:
+        self._server.stop(None)
+
+
+def pod(namespace: str, name: str, **containers: Mapping[str, Sequence[str]]) -> messages.PodResources:
+    """A pod whose containers have the devices of each resource, one entry a resource."""
+    return messages.PodResources(
+        name=name,
+        namespace=namespace,
+        containers=[
+            messages.ContainerResources(
+                name=container,
+                devices=[
+                    messages.ContainerDevices(resource_name=resource, device_ids=ids) for resource, ids in each.items()
+                ],
+            )
+            for container, each in containers.items()
+        ],
+    )
+
+
+def listing(*ids: str) -> list[messages.PodResources]:
+    """One pod whose container has these vGPUs."""
+    return [pod("team", "train", main={"nvshare.com/gpu": ids})]

@@ -151,7 +151,7 @@ def test_a_second_daemon_on_the_same_folder_is_refused(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        pytest.param(["--policy=lottery"], "must be fair or rr", id="a policy that does not exist"),
+        pytest.param(["--policy=lottery"], "must be fair, rr, priority", id="a policy that does not exist"),
         pytest.param(["--quantum=fast"], "must be auto, or a duration", id="a quantum that is no duration"),
         pytest.param(["--sockets=/nowhere/at/all"], "is not a folder", id="a folder that is not there"),
         pytest.param(["--control=/proc/1/c.sock"], "cannot listen on", id="a folder that takes no socket"),

@@ -1,12 +1,11 @@
 """Settings: a flag beats the environment, which beats the file; what cannot be is said in a sentence."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from webhook.errors import StartError
-from webhook.settings import OPTIONS, describe, read_file, read_settings
+from webhook.settings import OPTIONS, describe, read_settings
 
 
 @pytest.mark.parametrize(
@@ -28,13 +27,13 @@ def test_where_a_setting_comes_from(
 @pytest.mark.parametrize(
     ("flags", "environ", "file", "says"),
     [
-        ({"port": "x"}, {}, {}, "--port cannot be 'x'"),
-        ({}, {"NVSHARE_WEBHOOK_IDLE_SECONDS": "5"}, {}, "NVSHARE_WEBHOOK_IDLE_SECONDS cannot be '5'"),
+        ({"port": "x"}, {}, {}, "--port='x' is not allowed"),
+        ({}, {"NVSHARE_WEBHOOK_IDLE_SECONDS": "5"}, {}, "NVSHARE_WEBHOOK_IDLE_SECONDS='5' is not allowed"),
         ({}, {}, {"prot": 1}, "'prot', which is no setting"),
         ({}, {}, {"prot": None, 5: None}, "'5', which is no setting"),
         ({}, {"NVSHARE_WEBHOOK_PROT": "1"}, {}, "NVSHARE_WEBHOOK_PROT is no setting"),
         ({}, {"NVSHARE_WEBHOOK_PORT_443": "1"}, {}, "NVSHARE_WEBHOOK_PORT_443 is no setting"),
-        ({}, {}, {"log_format": "xml"}, "log_format in the settings file cannot be 'xml'"),
+        ({}, {}, {"log_format": "xml"}, "log_format in the settings file='xml' is not allowed"),
     ],
     ids=str,
 )
@@ -66,12 +65,5 @@ def test_what_kubernetes_says_of_services_of_our_name_is_no_setting() -> None:
 
 
 def test_every_setting_is_printed() -> None:
-    shown = list(describe(read_settings({}, {}, {})))
-    assert [line.partition("=")[0] for line in shown] == [option.name for option in OPTIONS]
-
-
-@pytest.mark.parametrize("content", [b"- 1", b"a: [", b"port: \xff"], ids=["a list", "no YAML", "no text"])
-def test_a_file_that_is_no_mapping(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "s.yaml").write_bytes(content)
-    with pytest.raises(StartError, match=r"s\.yaml"):
-        read_file(str(tmp_path / "s.yaml"))
+    shown = describe(read_settings({}, {}, {})).split()
+    assert [word.partition("=")[0] for word in shown] == [option.name for option in OPTIONS]

@@ -6,13 +6,14 @@ May import this package (what reaches the cluster only once a command runs: othe
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webhook.certs.core import settings as flags
+from webhook.certs import options
 from webhook.certs.core.errors import CertificateError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         command.add_argument(
             "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
         )
-        flags.add_arguments(command)
+        options.TABLE.add_flags(command)
     rotating.set_defaults(run=_run(_rotate))
     showing.set_defaults(run=_run(_status))
 
@@ -51,7 +52,9 @@ def _run(command: "Callable[[Cluster, argparse.Namespace], int]") -> Callable[[a
         from webhook.cluster_client import client_of
 
         try:
-            return command(Cluster(client_of(arguments.kubeconfig), flags.read(arguments)), arguments)
+            return command(
+                Cluster(client_of(arguments.kubeconfig), options.read_settings(vars(arguments), os.environ)), arguments
+            )
         except CertificateError as error:
             print(f"nvshare-webhook certs: {error}", file=sys.stderr)
             return error.exit_code

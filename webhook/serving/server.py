@@ -212,7 +212,7 @@ def serve(settings: Settings) -> None:
     address, port = process.listener.getsockname()[:2]
     host = f"[{address}]" if ":" in address else address
     metrics_port = process.metrics_listener.getsockname()[1]
-    _log.info("nvshare-webhook %s with %s", VERSION, " ".join(describe(settings)))
+    _log.info("nvshare-webhook %s with %s", VERSION, describe(settings))
     _log.info("serving https://%s:%s, metrics on http://%s:%s/metrics", host, port, host, metrics_port)
     GunicornApplication(process).run()
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from adapters.kubelet.device_plugin_api import messages
 from contract.load import GpuLoad
 from contract.sharing import placement
 from contract.sharing.placement import Policy
@@ -18,7 +19,6 @@ from deviceplugin.core.device_list import View
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
 from deviceplugin.kubelet.server import PluginServer
-from deviceplugin.kubelet_api import messages
 from deviceplugin.layout import Layout
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.prestart import NodeCheck

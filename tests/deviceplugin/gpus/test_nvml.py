@@ -1,6 +1,5 @@
 """NVML through pynvml, on the software GPU's library."""
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -8,11 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pynvml
 import pytest
 
-from deviceplugin.errors import GpuGone
-from deviceplugin.gpus.nvml import Nvml
 from tests.deviceplugin.software_gpus import ROOT, SIMGPU, environment
 
 pytestmark = pytest.mark.skipif(
@@ -99,26 +95,6 @@ def test_a_gpu_that_was_never_there_is_gone(child: Child) -> None:
     child.ask("rescan")
 
     assert child.ask("check", "GPU-none").startswith("GpuGone: ")
-
-
-@pytest.mark.parametrize(
-    ("code", "answers"),
-    [
-        pytest.param(pynvml.NVML_ERROR_NOT_SUPPORTED, True, id="a card without memory of its own, as GB10"),
-        pytest.param(pynvml.NVML_ERROR_GPU_IS_LOST, False, id="off the bus"),
-        pytest.param(pynvml.NVML_ERROR_INVALID_ARGUMENT, False, id="a handle of before"),
-        pytest.param(pynvml.NVML_ERROR_UNKNOWN, False, id="who knows"),
-    ],
-)
-def test_what_counts_as_an_answer(code: int, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_handle: object) -> None:
-        raise pynvml.NVMLError(code)
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", refuse)
-    nvml = Nvml()
-    nvml._handles["GPU-a"] = object()
-    with contextlib.nullcontext() if answers else pytest.raises(GpuGone):
-        nvml.check("GPU-a")
 
 
 def test_without_a_driver_the_sentence_says_what_is_missing() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from adapters.kubelet.device_plugin_api import VERSION
 from contract import names
 from deviceplugin.core.events import Lost, Registered
 from deviceplugin.kubelet.server import PREFIX
-from deviceplugin.kubelet_api import VERSION
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
 from testbed.cluster.machine.processes import wait_until

@@ -18,7 +18,7 @@ import pytest
 from contract.load import QUERY, Load, decode_load
 from schedulerd.control.client import ControlClient
 from testbed.cluster.kubernetes.control_plane import ControlPlane
-from tests.fakes.pod_resources import FakeKubelet, listing
+from tests.fakes.pod_resources import FakePodResources, listing
 from tests.fakes.wire.client import PATIENCE, Client
 from tests.fakes.wire.node_daemon import NodeDaemon
 from tests.fakes.wire.observed_daemon import observer_of
@@ -65,7 +65,7 @@ def test_a_pods_annotations_reach_the_welcome_and_its_overdue_turn_becomes_its_e
     monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig_for("scheduler", groups=("system:masters",))))
     core = kubernetes.client.CoreV1Api(api_server.client())
     core.create_namespaced_pod(namespace, a_pod("train", {"nvshare.com/memory": "4Gi", "nvshare.com/weight": "300"}))
-    fake = FakeKubelet(tmp_path / "kubelet.sock")
+    fake = FakePodResources(tmp_path / "kubelet.sock")
     fake.pods = listing("GPU-1__0")
     fake.pods[0].namespace = namespace
     daemon = both(tmp_path, f"--node={NODE}", f"--pod-resources={tmp_path}/kubelet.sock", "--grace=200ms")
@@ -88,7 +88,7 @@ def test_a_pods_annotations_reach_the_welcome_and_its_overdue_turn_becomes_its_e
         assert 'pod="train",container="main"' in page_of(daemon)
     finally:
         daemon.end()
-        fake.server.stop(None)
+        fake.stop()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from adapters.kubelet.pod_resources import ContainerDevices, Devices
 from contract.grammar import AllocationKind, Mode
 from contract.line import Line, decode, encode
 from schedulerd.core.node_state import PodFacts
@@ -19,11 +20,15 @@ from schedulerd.observer.kubelet import Kubelet
 from schedulerd.observer.pod_facts import Owner, as_line, facts, owners, summarise
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
-from tests.fakes.pod_resources import FakeKubelet, listing
+from tests.fakes.pod_resources import FakePodResources, listing
+from tests.fakes.pod_resources import pod as kubelet_pod
 from tests.fakes.wire.client import PATIENCE
-from tests.schedulerd.observer.generate_kubelet_api import stale
 
 OWNER = Owner("team", "train", "main")
+
+
+def container_with(*ids: str, resource: str = "nvshare.com/gpu") -> ContainerDevices:
+    return ContainerDevices("team", "train", "main", (Devices(resource, ids),))
 
 
 def pod(annotations: Any = None, *, mode: str | None = None, priority: int | None = None) -> Any:
@@ -34,18 +39,14 @@ def pod(annotations: Any = None, *, mode: str | None = None, priority: int | Non
     }
 
 
-def test_the_generated_code_is_not_stale() -> None:
-    assert stale() == []
-
-
 def test_a_container_is_found_by_the_very_set_of_its_devices() -> None:
-    found = owners(listing("GPU-1__0", "GPU-2__3"))
+    found = owners([container_with("GPU-1__0", "GPU-2__3")])
 
     assert found == {frozenset({"GPU-2__3", "GPU-1__0"}): OWNER}
 
 
 def test_other_resources_are_not_ours() -> None:
-    assert owners(listing("GPU-1", resource="nvidia.com/gpu")) == {}
+    assert owners([container_with("GPU-1", resource="nvidia.com/gpu")]) == {}
 
 
 @pytest.mark.parametrize(
@@ -79,13 +80,13 @@ def test_the_answer_names_only_what_is_known() -> None:
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> Iterator[FakeKubelet]:
-    one = FakeKubelet(tmp_path / "kubelet.sock")
+def fake(tmp_path: Path) -> Iterator[FakePodResources]:
+    one = FakePodResources(tmp_path / "kubelet.sock")
     yield one
-    one.server.stop(None)
+    one.stop()
 
 
-def test_many_askers_are_one_question_to_the_kubelet(fake: FakeKubelet, tmp_path: Path) -> None:
+def test_many_askers_are_one_question_to_the_kubelet(fake: FakePodResources, tmp_path: Path) -> None:
     fake.pods = listing("GPU-1__0")
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     for _ in range(50):
@@ -94,7 +95,15 @@ def test_many_askers_are_one_question_to_the_kubelet(fake: FakeKubelet, tmp_path
     assert fake.calls == 1
 
 
-def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake: FakeKubelet, tmp_path: Path) -> None:
+def test_the_list_of_a_large_node_is_read(fake: FakePodResources, tmp_path: Path) -> None:
+    ids = [f"GPU-{number:040d}__0" for number in range(100_000)]
+    fake.pods = [*listing("GPU-1__0"), kubelet_pod("team", "large", main={"other": ids})]
+    assert sum(one.ByteSize() for one in fake.pods) > 4 << 20
+
+    assert Kubelet(tmp_path / "kubelet.sock").owner(frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20) == OWNER
+
+
+def test_what_the_kubelet_does_not_know_yet_is_asked_again(fake: FakePodResources, tmp_path: Path) -> None:
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     with futures.ThreadPoolExecutor(1) as pool:
         asked = pool.submit(kubelet.owner, frozenset({"GPU-1__0"}), give_up_at=time.monotonic() + 20)
@@ -151,7 +160,7 @@ def who(observer: Any, uid: str = "") -> Any:
 
 
 def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgotten(
-    fake: FakeKubelet, observer: Any
+    fake: FakePodResources, observer: Any
 ) -> None:
     fake.pods = listing("GPU-1__0")
     observer.cluster.uid = ""
@@ -163,7 +172,7 @@ def test_whose_an_allocation_is_is_asked_of_the_kubelet_once_until_it_is_forgott
 
 
 def test_a_process_of_another_pod_than_the_kubelet_said_makes_it_be_asked_again(
-    fake: FakeKubelet, observer: Any
+    fake: FakePodResources, observer: Any
 ) -> None:
     fake.pods = listing("GPU-1__0")
     assert who(observer, "new").uid == "old"
@@ -216,7 +225,7 @@ def at_work(observer: Any) -> Iterator[Any]:
 
 
 def test_a_card_that_never_answers_keeps_nobody_from_hearing_whose_an_allocation_is(
-    fake: FakeKubelet, at_work: Any
+    fake: FakePodResources, at_work: Any
 ) -> None:
     fake.pods = listing("GPU-1__0")
     _, link = at_work

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 import kubernetes.client
 
+from adapters.kubelet.pod_resources import PodResources
+from adapters.kubelet.rpc import RpcError
 from contract import names, node
 from contract.device_id import decode
 from deviceplugin.core.retention import Assignment
-from deviceplugin.kubelet.pod_resources import PodResources
-from deviceplugin.kubelet_api import podresources
-from deviceplugin.kubelet_api.rpc import ask, dial
+from deviceplugin.kubelet.pod_resources import KubeletPods
 from testbed.cluster import pins
 from testbed.cluster.kubernetes.node import Node
 from testbed.cluster.machine.processes import Process, wait_until
@@ -70,18 +69,19 @@ class NodePlugin:
         def is_whole() -> bool:
             try:
                 return self.known_to_kubelet() == slots == self.slots()
-            except grpc.RpcError:
+            except RpcError:
                 return False
 
         wait_until(is_whole, what=f"the kubelet gives out {slots} slots", seconds=seconds, needs=(self.process,))
 
     def known_to_kubelet(self) -> int:
-        """How many healthy slots the kubelet has of us; raises `grpc.RpcError` while there is no kubelet."""
-        kind = podresources.AllocatableResourcesResponse
-        request = podresources.AllocatableResourcesRequest()
-        with dial(str(self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock"))) as channel:
-            answer = ask(channel, "/v1.PodResourcesLister/GetAllocatableResources", request, kind, seconds=5)
-        return sum(len(each.device_ids) for each in answer.devices if each.resource_name == names.RESOURCE)
+        """How many healthy slots the kubelet has of us; raises `RpcError` while there is no kubelet."""
+        given_out = PodResources(self._pod_resources, seconds=5).list_allocatable()
+        return sum(len(each.ids) for each in given_out if each.resource == names.RESOURCE)
+
+    @property
+    def _pod_resources(self) -> Path:
+        return self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock")
 
     @property
     def core(self) -> Any:  # the client's answers are typed as if each field could be absent
@@ -94,8 +94,7 @@ class NodePlugin:
 
     def assignments(self) -> tuple[Assignment, ...]:
         """What pod-resources says."""
-        socket = self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock")
-        return PodResources(socket, names.RESOURCE).list_pods().assignments
+        return KubeletPods(self._pod_resources, names.RESOURCE).list_pods().assignments
 
     def used_by_gpu(self) -> dict[str, int]:
         """How many slots of each GPU are in use, by pod-resources."""

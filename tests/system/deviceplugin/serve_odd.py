@@ -8,10 +8,10 @@ import random
 import sys
 from collections.abc import Iterable
 
+from adapters.kubelet.device_plugin_api import messages
 from deviceplugin.__main__ import main
 from deviceplugin.core.device_list import View
 from deviceplugin.kubelet import calls
-from deviceplugin.kubelet_api import messages
 
 
 def shuffle_devices() -> None:

@@ -69,8 +69,8 @@ def test_every_metric_of_a_program_is_in_the_docs(source: str) -> None:
 
 
 _SETTINGS = {
-    "webhook/README.md": {option.name.replace("_", "-") for option in webhook.settings.OPTIONS},
-    "schedulerd/README.md": {setting.flag for setting in schedulerd.settings.SETTINGS},
+    "webhook/README.md": {option.flag[2:] for option in webhook.settings.OPTIONS},
+    "schedulerd/README.md": {option.flag[2:] for option in schedulerd.settings.OPTIONS},
 }
 
 

@@ -14,7 +14,7 @@ def test_the_wheel_holds_neither_tests_nor_testbed() -> None:
     include = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
     rooms = {name.partition(".")[0] for name in setuptools.find_packages(str(ROOT), include=include)}
 
-    assert {"contract", "webhook", "deviceplugin", "schedulerd"} <= rooms
+    assert {"contract", "adapters", "webhook", "deviceplugin", "schedulerd"} <= rooms
     assert not rooms & OURS_ALONE
 
 

@@ -50,7 +50,7 @@ def test_a_setting_says_the_default_and_only_a_user_s_own_words_are_taken() -> N
     assert told.default_pod_security is PodSecurity.BASELINE
     with pytest.raises(Exception, match="auto or never"):
         read_settings({"volumes": "where-privileged"}, {}, {})
-    with pytest.raises(Exception, match="default-pod-security cannot be 'open'"):
+    with pytest.raises(Exception, match="default-pod-security='open' is not allowed"):
         read_settings({"default_pod_security": "open"}, {}, {})
 
 

@@ -294,9 +294,9 @@ def test_a_port_in_use_is_said_in_a_sentence(server: Server, files: Files) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--port", "70000"], "--port cannot be '70000'"),
-        (["--volumes", "sometimes"], "--volumes cannot be 'sometimes'"),
-        (["--idle-seconds", "5"], "must be from 91"),
+        (["--port", "70000"], "--port='70000' is not allowed. It must be a port from 0 to 65535."),
+        (["--volumes", "sometimes"], "--volumes='sometimes' is not allowed"),
+        (["--idle-seconds", "5"], "It must be a whole number from 91"),
         (["--cert", "/nowhere/tls.crt"], "certs issue"),
         (["--namespace-file", "/nowhere.yaml"], "/nowhere.yaml cannot be read"),
         (["--settings", "/nowhere.yaml"], "/nowhere.yaml cannot be read"),

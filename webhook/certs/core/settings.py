@@ -1,11 +1,9 @@
 """How long certificates live, how long a rotation waits, and what the cluster's objects are called.
 
-One frozen dataclass, built once from flags; each flag is named after its field.
-May import the contract and errors only.
+One frozen dataclass; `certs/options.py` makes a flag, a variable and a key of a file from each field.
 """
 
-import argparse
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from contract import names
@@ -60,20 +58,8 @@ class Settings:
         return short, f"{short}.cluster.local", f"{self.service}.{self.namespace}", self.service
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag a setting; its default is the field's."""
-    for item in fields(Settings):
-        kind = float if isinstance(item.default, int | float) else str
-        flag = "--" + item.name.replace("_", "-")
-        told = f"{item.metadata['help']} (default: {item.default})"
-        parser.add_argument(
-            flag, type=kind, default=item.default, metavar="NUMBER" if kind is float else "NAME", help=told
-        )
-
-
-def read(arguments: argparse.Namespace) -> Settings:
-    """The settings in parsed flags."""
-    settings = Settings(**{item.name: getattr(arguments, item.name) for item in fields(Settings)})
+def check(settings: Settings) -> Settings:
+    """Return the settings; raises BadSetting where two of them contradict each other."""
     for name in ("leaf_days", "authority_days", "poll_seconds", "dial_seconds", "lease_seconds", "watch_seconds"):
         if getattr(settings, name) <= 0:
             raise BadSetting(f"--{name.replace('_', '-')} must be more than 0: give a number of {name.split('_')[-1]}")

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from deviceplugin.kubelet_api import DEVICE_PLUGIN, REGISTRATION, messages
-from tests.deviceplugin.kubelet.generate_kubelet_api import API, ROOT, generate
+from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, REGISTRATION, messages
+from adapters.kubelet.generated.generate import HERE, ROOT, generate
 
 
 def test_the_generated_files_are_not_stale(tmp_path: Path) -> None:
     generate(tmp_path)
-    made = tmp_path / API.relative_to(ROOT)
+    made = tmp_path / HERE.relative_to(ROOT)
     fresh = {path.name: path.read_text() for path in made.glob("*_pb2*")}
-    committed = {path.name: path.read_text() for path in API.glob("*_pb2*")}
+    committed = {path.name: path.read_text() for path in HERE.glob("*_pb2*")}
 
-    assert committed == fresh, "run: python -m tests.deviceplugin.kubelet.generate_kubelet_api"
+    assert committed == fresh, "run: python -m adapters.kubelet.generated.generate"
 
 
 def test_the_services_have_the_kubelets_names() -> None:
