@@ -29,6 +29,7 @@ RUN python3 -m venv /installer && python3 -m venv --without-pip /opt/nvshare \
 FROM dependencies AS code
 COPY pyproject.toml README.md LICENSE ./
 COPY contract contract
+COPY adapters adapters
 COPY webhook webhook
 COPY deviceplugin deviceplugin
 COPY schedulerd schedulerd

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from adapters.kubernetes.manifests import write_documents
 from contract import names
 from contract.grammar import Injection
 from webhook.admission.json_fields import Json
@@ -20,7 +21,6 @@ from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
 from webhook.apiserver import hide_gpus
 from webhook.apiserver.validating_policies import validating_policies, webhook_configurations
 from webhook.errors import StartError
-from webhook.offline.manifest_yaml import write_documents
 
 _NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/rules: change it there.\n"
 
