@@ -93,7 +93,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("metrics_port", names.METRICS_PORT, _PORT, "port for /metrics, without TLS; 0 takes a free one"),
     Option("namespace_file", "", str, "YAML file of Namespaces to believe instead of a cluster's"),
     Option(
-        "kubeconfig", "", str, "kubeconfig of the cluster; by default the pod's service account, else the usual one"
+        "kubeconfig",
+        "",
+        str,
+        "kubeconfig of the cluster; by default KUBECONFIG, else the pod's service account, else ~/.kube/config",
     ),
     Option("volumes", Volumes.AUTO, _volumes, "auto, or never: hook and socket come with the allocation alone"),
     Option(
