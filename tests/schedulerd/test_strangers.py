@@ -29,13 +29,14 @@ class Events:
     """The cluster, as far as it is told of the node."""
 
     watching = True
+    dropped_events = 0
 
     def __init__(self):
         self.told = []
 
-    def tell_node(self, *, reason, message):
+    def tell_node(self, *, reason, message, topic):
+        assert topic in message
         self.told.append((reason, message))
-        return True
 
 
 def until(said):
