@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from adapters.kubernetes.client import load_library
 from deviceplugin import explain, settings
 from deviceplugin.errors import DevicePluginError
 from deviceplugin.plugin import serve
-from deviceplugin.reporting.node_reports import load_client
 from deviceplugin.supervisor import supervise
 
 
@@ -21,7 +21,7 @@ def _serve(given: argparse.Namespace) -> int:
     read = settings.read_settings(given)
     if given.no_supervisor:
         return serve(read)
-    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_client)
+    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_library)
 
 
 def _explain(given: argparse.Namespace) -> int:

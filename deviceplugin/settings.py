@@ -74,7 +74,7 @@ class Settings:
     node_name: str = ""
     """Empty: nothing is told to the cluster."""
     kubeconfig: str = ""
-    """Empty: the pod's own service account."""
+    """Empty: KUBECONFIG, else the pod's own service account, else ~/.kube/config."""
     metrics_port: int | None = names.METRICS_PORT
     """None: no metrics; 0: any free port."""
     times: Times = field(default_factory=Times)
@@ -96,7 +96,11 @@ _FLAGS: tuple[tuple[str, str, str], ...] = (
     ),
     ("--inject", Inject.AUTO.value, "how a container gets its parts: " + ", ".join(Inject)),
     ("--max-per-container", "0", "vGPUs of one container at most; 0: no limit"),
-    ("--kubeconfig", "", "how to reach the API server; empty: as a pod does"),
+    (
+        "--kubeconfig",
+        "",
+        "how to reach the API server; empty: KUBECONFIG, else the pod's service account, else ~/.kube/config",
+    ),
     ("--metrics-port", str(names.METRICS_PORT), "where /metrics is served; 0: any free port; off: nowhere"),
 )
 _TIMES: tuple[tuple[str, str], ...] = (

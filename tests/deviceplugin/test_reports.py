@@ -8,15 +8,7 @@ from contract import names
 from deviceplugin.core.device_list import View
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.node_labels import NodeWords, describe_node, label_value
-from deviceplugin.reporting.event_queue import (
-    MOST_EVENTS,
-    Event,
-    EventQueue,
-    WordsReport,
-    words_failed,
-    words_to_tell,
-    words_told,
-)
+from deviceplugin.core.node_writes import WordsReport, words_failed, words_to_tell, words_told
 from tests.deviceplugin.fakes import make_gpu
 
 A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))
@@ -125,28 +117,3 @@ def test_an_api_server_that_is_away_is_asked_more_and_more_seldom(failures: int,
         report = words_failed(report, now=0.0, seconds=2.0)
 
     assert report.not_before == wait
-
-
-def event(reason: str = "SameGpu", message: str = "why") -> Event:
-    return Event(reason, message, is_warning=True)
-
-
-def test_the_same_event_again_is_one_with_a_count() -> None:
-    queue = EventQueue()
-    queue.add(event())
-    (first,) = queue.due(now=0.0)
-    for _ in range(500):
-        queue.add(event())
-
-    assert first.times == 1
-    assert queue.due(now=29.0) == []
-    assert [each.times for each in queue.due(now=31.0)] == [500]
-    assert queue.due(now=99.0) == []
-
-
-def test_many_different_events_do_not_pile_up() -> None:
-    queue = EventQueue()
-    for number in range(1000):
-        queue.add(event(message=str(number)))
-
-    assert len(queue.due(now=0.0)) == MOST_EVENTS
