@@ -23,13 +23,13 @@ native: ## the hook and the software GPU, in build/
 	@$(MAKE) --no-print-directory -s -C hook
 
 demo: setup ## the main job in a minute: a refused pod, the fix, turns on a software GPU (no root, no cluster)
-	@$(BIN)/python -m tests.demo
+	@$(BIN)/python -m testbed.demo
 
 demo-cluster: setup ## the whole story on a real Kubernetes node (root; KEEP=1 leaves it up for playing)
-	@$(BIN)/python -m tests.demo.cluster $(if $(KEEP),--keep)
+	@$(BIN)/python -m testbed.demo.cluster $(if $(KEEP),--keep)
 
 test: setup ## everything, as CI runs it: the tests on a node beside all others
-	@$(BIN)/python -m tests.everything
+	@$(BIN)/python -m tests.runners.everything
 
 check: setup lint types rooms test-fast ## what every commit must pass, under two minutes
 
@@ -45,23 +45,23 @@ rooms: $(READY)
 test-fast: setup
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not cluster and not node"
 
-bench: setup ## the speed tables: every tests/*/bench_*.py (ROOM=hook for one room)
-	@$(BIN)/python -m tests.bench $(ROOM)
+bench: setup ## the speed tables: every tests/bench/<room>/bench_*.py (ROOM=hook for one room)
+	@$(BIN)/python -m tests.runners.bench $(ROOM)
 
-drills: setup ## full counts of drills and fuzzing, up to an hour: every tests/*/drill_*.py (ROOM=… for one room)
-	@$(BIN)/python -m tests.drills $(ROOM)
+drills: setup ## full counts of drills and fuzzing, up to an hour: every tests/drills/<room>/drill_*.py (ROOM=… for one room)
+	@$(BIN)/python -m tests.runners.drills $(ROOM)
 
 gpu-check: setup ## the bench tables on a real card ("not run" where there is none)
-	@$(BIN)/python -m tests.simgpu.gpu_check
+	@$(BIN)/python -m tests.runners.gpu_check
 
 cluster-up: setup ## a real Kubernetes node on this machine (root)
-	@$(BIN)/python -m tests.cluster up
+	@$(BIN)/python -m testbed.cluster up
 
 cluster-down: setup ## take it away again, with all it left
-	@$(BIN)/python -m tests.cluster down
+	@$(BIN)/python -m testbed.cluster down
 
 image: setup ## the image from the Dockerfile, into the node's containerd where one runs (root)
-	@$(BIN)/python -m tests.cluster image
+	@$(BIN)/python -m testbed.cluster image
 
 lock: $(READY) ## write requirements/*.txt from pyproject.toml
 	@sh requirements/lock.sh

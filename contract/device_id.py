@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass
 
 from contract.errors import BadDeviceId
+from contract.gpu_uuid import is_gpu_uuid
 
 SEPARATOR = "__"
 LONGEST = 63
-_UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z]+(-[0-9A-Za-z]+)*")
 _ORDINAL = re.compile(r"0|[1-9][0-9]*")
 
 
@@ -40,7 +40,7 @@ def decode(text: str) -> Slot:
         raise BadDeviceId(f"{text!r} is not a device id: it must be <GPU-UUID>__<ordinal>, as in GPU-1b2c__0")
     if len(text) > LONGEST:
         raise BadDeviceId(f"device id {text!r} has {len(text)} characters, more than {LONGEST}")
-    if not _UUID.fullmatch(uuid):
+    if not is_gpu_uuid(uuid):
         raise BadDeviceId(f"{uuid!r} in device id {text!r} is not a GPU's UUID: it must look like GPU-1b2c-…")
     if not _ORDINAL.fullmatch(ordinal):
         raise BadDeviceId(

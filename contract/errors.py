@@ -25,5 +25,9 @@ class BadQuantity(ContractError):
     """Not a Kubernetes quantity."""
 
 
+class BadAllocation(ContractError):
+    """Not the text of an `allocation.json`."""
+
+
 class BadReason(ContractError):
     """Not a reason code."""

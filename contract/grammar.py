@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from contract import names
+from contract import limits, names
 from contract.errors import BadQuantity, BadValue
 from contract.quantity import parse_quantity
 
@@ -60,8 +60,6 @@ class OnLoss(StrEnum):
     RUN = "run"
 
 
-DEFAULT_WEIGHT = 100
-
 # How much the hook says: the values of NVSHARE_LOG.
 LOG_QUIET = "quiet"
 LOG_SUMMARY = "summary"
@@ -69,12 +67,6 @@ LOG_DEBUG = "debug"
 
 _DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s)", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
-_LONGEST_QUANTUM_MS = 3_600_000
-_SHORTEST_QUANTUM_MS = 1
-_LARGEST_WEIGHT = 1000
-_LARGEST_COUNT = 1000
-LARGEST_MEMORY = "4Ei"
-"""Beyond what any card has, and within what every reader's 64-bit integers and the API server's CEL count exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +91,19 @@ def read_quantum_ms(text: str) -> int:
     if match is None:
         raise ValueError(text)
     milliseconds = int(match.group(1)) * (1000 if match.group(2) == "s" else 1)
-    if not _SHORTEST_QUANTUM_MS <= milliseconds <= _LONGEST_QUANTUM_MS:
+    if not limits.SHORTEST_QUANTUM_MS <= milliseconds <= limits.LONGEST_QUANTUM_MS:
         raise ValueError(text)
     return milliseconds
 
 
 def read_weight(text: str) -> int:
     """A share of GPU time."""
-    return _whole(text, _LARGEST_WEIGHT)
+    return _whole(text, limits.LARGEST_WEIGHT)
 
 
 def read_count(text: str) -> int:
     """A number of vGPUs."""
-    return _whole(text, _LARGEST_COUNT)
+    return _whole(text, limits.LARGEST_COUNT)
 
 
 def _whole(text: str, largest: int) -> int:
@@ -123,7 +115,7 @@ def _whole(text: str, largest: int) -> int:
 def read_memory_bytes(text: str) -> int:
     """Bytes in a quantity such as `8Gi` or `1.5Gi`; whole and positive."""
     amount: Fraction = parse_quantity(text)
-    if not 0 < amount <= parse_quantity(LARGEST_MEMORY) or amount.denominator != 1:
+    if not 0 < amount <= parse_quantity(limits.LARGEST_MEMORY) or amount.denominator != 1:
         raise ValueError(text)
     return int(amount)
 
@@ -143,15 +135,15 @@ def _read_mode(text: str) -> Mode:
     return mode
 
 
-_MEMORY_FORM = f"a Kubernetes quantity of whole bytes from 1 to {LARGEST_MEMORY}, such as 8Gi"
+_MEMORY_FORM = f"a Kubernetes quantity of whole bytes from 1 to {limits.LARGEST_MEMORY}, such as 8Gi"
 _QUANTUM_FORM = "a duration from 1ms to 3600s, such as 500ms or 30s"
-_WEIGHT_FORM = f"a whole number from 1 to {_LARGEST_WEIGHT}"
+_WEIGHT_FORM = f"a whole number from 1 to {limits.LARGEST_WEIGHT}"
 
 NAMESPACE_LABELS: tuple[Word, ...] = (Word(names.INJECTION_LABEL, *_one_of(Injection)),)
 NAMESPACE_ANNOTATIONS: tuple[Word, ...] = (
     Word(names.MULTI_GPU, _MODES, _read_mode),
     Word(names.ON_MULTI_GPU, *_one_of(OnMultiGpu)),
-    Word(names.MAX_GPUS, f"a whole number from 1 to {_LARGEST_COUNT}", read_count),
+    Word(names.MAX_GPUS, f"a whole number from 1 to {limits.LARGEST_COUNT}", read_count),
     Word(names.MAX_MEMORY, _MEMORY_FORM, read_memory_bytes),
     Word(names.MAX_WEIGHT, _WEIGHT_FORM, read_weight),
     Word(names.MAX_QUANTUM, _QUANTUM_FORM, read_quantum_ms),

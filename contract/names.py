@@ -35,13 +35,6 @@ ALLOCATION = "nvshare.com/allocation"
 INJECTED = "nvshare.com/injected"
 REDUCED_FROM = "nvshare.com/reduced-from"
 
-# Labels and annotations on a Node.
-NODE_COUNT = "nvshare.com/gpu.count"
-NODE_MODEL = "nvshare.com/gpu.model"
-NODE_MEMORY = "nvshare.com/gpu.memory"
-NODE_COMPUTE = "nvshare.com/gpu.compute"
-NODE_FREE_SLOTS = "nvshare.com/gpu.free-slots"
-
 # The environment of a container.
 ENV_PRELOAD = "LD_PRELOAD"
 ENV_MODE = "NVSHARE_MODE"

@@ -14,9 +14,10 @@ from contract import names, paths
 from contract.device_id import decode
 from contract.errors import ContractError
 from contract.load import GpuLoad, decode_load
+from contract.sharing.inventory import Gpu, Inventory
 from contract.sharing.placement import Policy, Request, Step, Strategy, choose
 from contract.sharing.scoring import FIGURES, Weights, score
-from deviceplugin.core.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.load import ask_for_load
 from deviceplugin.settings import MOST_SLOTS, read_choice, read_slots_for, whole

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from contract import names, paths
+from contract.errors import BadValue
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
 from deviceplugin.core.inventory import Rules
@@ -154,7 +155,7 @@ def read_settings(given: argparse.Namespace) -> Settings:
         hook_file=_absolute(given.hook_file, "--hook-file"),
         rules=read_rules(given.slots, given.slots_for, given.exclude),
         strategy=read_choice(Strategy, given.strategy, name="--strategy"),
-        weights=Weights.read(given.weights) if given.weights else None,
+        weights=_read_weights(given.weights) if given.weights else None,
         inject=read_choice(Inject, given.inject, name="--inject"),
         most_per_container=whole(given.max_per_container, name="--max-per-container", least=0, most=MOST_SLOTS),
         node_name=given.node_name,
@@ -238,3 +239,10 @@ def _absolute(text: str, name: str) -> Path:
     if not path.is_absolute():
         raise BadSetting(f"{name}={text!r} is not an absolute path. Write it from the root on.")
     return path
+
+
+def _read_weights(text: str) -> Weights:
+    try:
+        return Weights.read(text)
+    except BadValue as error:
+        raise BadSetting(f"--{error}") from None

@@ -1,1 +1,1 @@
-"""Tests mirror the rooms; `tests/cluster/` is a real Kubernetes, `tests/demo/` the one-minute story."""
+"""Tests mirror the rooms; `testbed/cluster/` is a real Kubernetes, `testbed/demo/` the one-minute story."""

@@ -1,3 +1,3 @@
-"""What every room's tests may use: a real API server, a real node, a namespace a test (see tests/cluster/README.md)."""
+"""Give every test a real API server, a real node, a namespace of its own (see testbed/cluster/README.md)."""
 
-pytest_plugins = ["tests.cluster.side_by_side", "tests.cluster.fixtures"]
+pytest_plugins = ["tests.plugins.side_by_side", "tests.plugins.kubernetes"]

@@ -50,18 +50,16 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _policies(arguments: argparse.Namespace) -> int:
-    from webhook.apiserver.generated import examples_in, manifests, refusals_page
+    from webhook.apiserver.generated import manifests
 
     contents = {Path(arguments.out) / path: content for path, content in manifests().items()}
-    if arguments.docs:
-        contents[Path(arguments.docs)] = refusals_page(examples_in(Path(arguments.cases)))
     for file, content in contents.items():
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
         except OSError as error:
             reason = error.strerror or error
-            raise StartError(f"{file} cannot be written ({reason}). Name another --out or --docs.") from None
+            raise StartError(f"{file} cannot be written ({reason}). Name another --out.") from None
         print(f"wrote {file}")
     return 0
 
@@ -91,8 +89,6 @@ def _parser() -> argparse.ArgumentParser:
     audit_cli_flags(_command(commands, "audit", _audit, "find running pods that today's policy would refuse"))
     policies = _command(commands, "policies", _policies, "write the API server's policies from the table of rules")
     policies.add_argument("--out", default="manifests", metavar="FOLDER", help="default: manifests")
-    policies.add_argument("--docs", metavar="FILE", help="the page of refusals too, such as docs/refusals.md")
-    policies.add_argument("--cases", default="tests/webhook/cases", metavar="FOLDER", help="examples for that page")
     certs = parser_of(commands, "certs", "certificates")
     actions = certs.add_subparsers(required=True, metavar="ACTION")
     rotation.add_commands(actions)

@@ -18,9 +18,15 @@ from contract import names
 from webhook.admission.decision import VOLUME_CHOICES, Volumes
 from webhook.admission.namespace_policy import PodSecurity
 from webhook.errors import StartError
-from webhook.serving.logs import Format
 
 ENVIRONMENT_PREFIX = "NVSHARE_WEBHOOK_"
+
+
+class Format(StrEnum):
+    """How a line looks."""
+
+    JSON = "json"
+    TEXT = "text"
 
 
 class CertificateFrom(StrEnum):

@@ -1,7 +1,7 @@
-"""Which slots a container gets: as many distinct physical GPUs as asked for, the best ones first.
+"""Choose the slots of a container: as many distinct physical GPUs as it asks for, the best ones first.
 
-The room's core: pure, and total.  The kubelet rejects the pod when GetPreferredAllocation raises, so nothing here
-raises: what is odd is put last, what is missing is left out.  May import `contract` and the inventory only.
+Nothing here raises, because the kubelet rejects a pod when GetPreferredAllocation raises.  An odd device id is put
+last; a missing one is left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from contract.device_id import Slot
-from deviceplugin.core.inventory import Inventory
+from contract.sharing.inventory import Inventory
 
 
 class Strategy(StrEnum):

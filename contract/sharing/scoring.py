@@ -1,14 +1,13 @@
-"""How loaded a GPU is, as one penalty: the load-aware part of the placement.
+"""Tell how loaded a GPU is, as one penalty: the load-aware part of the placement.
 
-Owns the weights and what each figure is divided by.  A figure that is not known of every GPU is left out for all of
-them: an unknown is never guessed.  Pure.  May import `contract` and the errors only.
+A figure that is not known of every GPU is left out for all of them: an unknown figure is never guessed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
+from contract.errors import BadValue
 from contract.load import GpuLoad
-from deviceplugin.errors import BadSetting
 
 _HOT_CELSIUS = 100.0
 _STRONG_WATTS = 1000.0
@@ -45,8 +44,8 @@ class Weights:
         for entry in () if text == "default" else text.split(","):
             name, _, number = entry.strip().partition("=")
             if name not in known or name in found:
-                raise BadSetting(
-                    f"--weights {entry!r} is not allowed. Name each of {', '.join(sorted(known))} once at most."
+                raise BadValue(
+                    f"weights {entry!r} is not allowed. Name each of {', '.join(sorted(known))} once at most."
                 )
             found[name] = _weight(number, name)
         return cls(**found)
@@ -58,7 +57,7 @@ def _weight(text: str, name: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= _LARGEST_WEIGHT:
-        raise BadSetting(f"--weights {name}={text!r} is not allowed. Give a number from 0 to {_LARGEST_WEIGHT:g}.")
+        raise BadValue(f"weights {name}={text!r} is not allowed. Give a number from 0 to {_LARGEST_WEIGHT:g}.")
     return value
 
 

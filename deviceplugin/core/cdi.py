@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contract import names, paths
-from deviceplugin.core.allocation import Allocation
+from contract.allocation import Allocation
 from deviceplugin.errors import BadSpec
 from deviceplugin.layout import Layout
 

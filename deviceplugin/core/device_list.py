@@ -6,7 +6,7 @@ Owns the rule that all slots of a GPU flip together.  Pure.  May import the inve
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from deviceplugin.core.inventory import Inventory
+from contract.sharing.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from contract.allocation import Allocation
 from contract.reasons import Refusal
-from deviceplugin.core.allocation import Allocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,13 @@ have room until enough of them do.  The webhook's affinity compares that label w
 pod waits in the scheduler instead of failing here.  Pure.  May import `contract` and the board's view.
 """
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contract import names
+from contract import node
+from contract.sharing.inventory import Gpu
 from deviceplugin.core.device_list import View
-from deviceplugin.core.inventory import Gpu
 
-_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
-_LONGEST = 63
 _MEBIBYTE = 1 << 20
 
 
@@ -34,8 +30,8 @@ def describe_node(view: View, free: Mapping[str, int], *, refused_size: int = 0)
     with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
     count = with_room if with_room < refused_size else len(healthy)
     return NodeWords(
-        labels={names.NODE_COUNT: str(count), **_describe(gpus)},
-        annotations={names.NODE_FREE_SLOTS: json.dumps(dict(sorted(free.items())), separators=(",", ":"))},
+        labels={node.COUNT: str(count), **_describe(gpus)},
+        annotations={node.FREE_SLOTS: node.write_free_slots(free)},
     )
 
 
@@ -45,18 +41,13 @@ def _describe(gpus: list[Gpu]) -> dict[str, str]:
         return {}
     models = {gpu.model for gpu in gpus}
     computes = [gpu.compute for gpu in gpus if gpu.compute]
-    words = {names.NODE_MODEL: label_value(models.pop() if len(models) == 1 else "mixed")}
+    words = {node.MODEL: node.label_value(models.pop() if len(models) == 1 else "mixed")}
     memories = [gpu.memory_bytes for gpu in gpus if gpu.memory_bytes]
     if memories:
-        words[names.NODE_MEMORY] = str(min(memories) // _MEBIBYTE)
+        words[node.MEMORY] = str(min(memories) // _MEBIBYTE)
     if computes:
-        words[names.NODE_COMPUTE] = min(computes, key=lambda text: [int(part) for part in text.split(".")])
+        words[node.COMPUTE] = min(computes, key=lambda text: [int(part) for part in text.split(".")])
     return words
-
-
-def label_value(text: str) -> str:
-    """The text as a label may have it."""
-    return _NOT_IN_LABELS.sub("-", text)[:_LONGEST].strip("-_.")
 
 
 def enough_room(view: View, free: Mapping[str, int], size: int) -> bool:

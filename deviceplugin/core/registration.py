@@ -1,7 +1,7 @@
 """The plugin's life with the kubelet: when to serve anew and register, and when to leave things alone.
 
 Owns that rule as a pure step from what is seen to what is done.  Break before make: the old server is gone before a
-new one starts, and a socket is registered once.  May import nothing but data types; `living.py` carries it out.
+new one starts, and a socket is registered once.  `kubelet/registrar.py` carries it out.
 """
 
 from dataclasses import dataclass, replace

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from deviceplugin.core.allocation import Allocation
+from contract.allocation import Allocation
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.device_list import View
 

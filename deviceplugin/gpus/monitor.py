@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core import health
 from deviceplugin.core.device_list import View
 from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
 from deviceplugin.core.health import GpuHealth
-from deviceplugin.core.inventory import Gpu, Inventory, Rules, take_stock
+from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.xids import meaning_of
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.gpus.nvml import GpuLibrary, Xid

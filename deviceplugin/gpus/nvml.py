@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import pynvml
 
-from deviceplugin.core.inventory import Gpu
+from contract.sharing.inventory import Gpu
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 
 log = logging.getLogger(__name__)

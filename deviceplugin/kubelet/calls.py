@@ -14,10 +14,11 @@ from typing import NoReturn, Protocol
 
 import grpc
 
+from contract.allocation import Allocation
 from contract.reasons import ReasonCode, Refusal
 from contract.sharing import placement
 from deviceplugin.core import cdi
-from deviceplugin.core.allocation import Allocation, allocate
+from deviceplugin.core.allocation import allocate
 from deviceplugin.core.device_list import View
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused

@@ -1,4 +1,4 @@
-"""Carries out `life.py`: looks at the sockets, breaks and makes servers, registers.
+"""Carry out what `core/registration.py` decides: look at the sockets, break and make servers, register.
 
 Owns the one live server.  Looks at the kubelet's socket by name every few hundredths of a second: a watch on the folder
 would go blind when the folder itself is replaced.  May import `life`, `server`, `service`.

@@ -1,7 +1,7 @@
 """The kubelet's two gRPC interfaces, as Python.
 
 The `.proto` files are written down from the kubelet's published API; everything named `*_pb2*` is generated from them
-(`python -m tests.deviceplugin.generate_kubelet_api`) and committed, and a test says when it is stale.
+(`python -m tests.deviceplugin.kubelet.generate_kubelet_api`) and committed, and a test says when it is stale.
 """
 
 from deviceplugin.kubelet_api import deviceplugin_v1beta1_pb2 as messages

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from contract import allocation as allocations
 from contract import paths
-from deviceplugin.core import allocation as allocations
+from contract.allocation import Allocation
+from contract.errors import BadAllocation
 from deviceplugin.core import cdi
-from deviceplugin.core.allocation import Allocation
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.layout import Layout
 
@@ -160,9 +161,9 @@ class NodeFiles:
     def _read(self, folder: Path) -> Allocation | None:
         try:
             found = allocations.parse((folder / paths.ALLOCATION_FILE).read_text())
-        except (OSError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError, BadAllocation):
             return None
-        return found if found is not None and found.key == folder.name else None
+        return found if found.has_its_own_key and found.key == folder.name else None
 
 
 def _key_in(spec: Path) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deviceplugin.core.allocation import Allocation
+from contract.allocation import Allocation
 from deviceplugin.core.events import Tell, Unanswered
 from deviceplugin.node.files import NodeFiles
 

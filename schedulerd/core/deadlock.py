@@ -1,11 +1,13 @@
-"""When a cycle of waiting containers is a jam, and what is done about it.
+"""Find containers that wait for each other for ever, and take such a jam apart.
 
-The rule it owns: a cycle that has lasted `rules.jam` is asked to yield; one that has not yielded `rules.probe` later is
-jammed, and its containers become gangs for good.  Looked for only while somebody holds a GPU and waits for another.
-May import the model and the pure parts of this room only.
+Two per-device containers whose kernels need a partner on the other GPU would wait for ever: each holds a GPU and waits
+for the other's.  A cycle that has lasted `rules.jam` is asked to yield.  One that has not yielded `rules.probe` later
+is jammed: its kernels can only end together, so its containers become gangs for good.  The core looks only while some
+container holds a GPU and waits for another.
 """
 
-from schedulerd.core import waiting_cycles
+from collections.abc import Iterable
+
 from schedulerd.core.grants import Grants
 from schedulerd.core.messages import Revoked
 from schedulerd.core.model import Notice, Stage, Tell, Tenant, Turn
@@ -25,17 +27,17 @@ class JamWatch:
 
     def waits(self, tenant: Tenant, now: Seconds) -> None:
         """A container has begun to wait."""
-        if self.alarm == FOREVER and waiting_cycles.could_jam(tenant):
+        if self.alarm == FOREVER and could_jam(tenant):
             self.alarm = now + _LOOK_EVERY
 
     def look(self, tenants: list[Tenant], now: Seconds) -> list[tuple[Tenant, ...]]:
         """The groups that are jammed; cycles that have only lasted are asked to yield."""
-        suspects = [one for one in tenants if waiting_cycles.could_jam(one)]
+        suspects = [one for one in tenants if could_jam(one)]
         self.alarm = now + _LOOK_EVERY if suspects else FOREVER
         seen: dict[str, Seconds] = {}
         jammed: list[tuple[Tenant, ...]] = []
-        for ring in waiting_cycles.cycles(suspects):
-            turns = waiting_cycles.turns_between(ring)
+        for ring in cycles(suspects):
+            turns = turns_between(ring)
             seen.update({turn.name: self._since.get(turn.name, now) for turn in turns})
             if turns and all(self._will_not_yield(turn, now) for turn in turns):
                 jammed.append(ring)
@@ -69,3 +71,52 @@ class JamWatch:
         gpus = tuple(dict.fromkeys(uuid for tenant in ring for uuid in tenant.facts.gpus))
         self.grants.orders.append(Notice("jam", keys, gpus))
         return waiting
+
+
+def waits_for(tenant: Tenant) -> list[Turn]:
+    """Return the turns of others that this one waits for, while it has GPUs of its own."""
+    if tenant.gang or not tenant.turns or not tenant.wishes:
+        return []
+    holders = (turn for wish in tenant.wishes.values() for gpu in wish.gpus for turn in gpu.holders)
+    return [turn for turn in holders if turn.tenant is not tenant and not turn.tenant.gang]
+
+
+def could_jam(tenant: Tenant) -> bool:
+    """Return whether it holds a GPU while it waits for another."""
+    return not tenant.gang and bool(tenant.turns) and bool(tenant.wishes)
+
+
+def cycles(tenants: Iterable[Tenant]) -> list[tuple[Tenant, ...]]:
+    """Return the groups that wait for each other, directly or around a ring; each tenant is in one at most."""
+    edges = {id(one): [turn.tenant for turn in waits_for(one)] for one in tenants}
+    found: list[tuple[Tenant, ...]] = []
+    taken: set[int] = set()
+    for one in tenants:
+        if id(one) in taken or not edges[id(one)]:
+            continue
+        ring = _ring_through(one, edges)
+        if ring and not taken.intersection(map(id, ring)):
+            found.append(ring)
+            taken.update(map(id, ring))
+    return found
+
+
+def _ring_through(start: Tenant, edges: dict[int, list[Tenant]]) -> tuple[Tenant, ...]:
+    """Return the shortest way from a tenant back to itself, or nothing where there is none."""
+    ways: list[tuple[Tenant, ...]] = [(start,)]
+    seen: set[int] = set()
+    for way in ways:  # grows while the search goes on
+        for follower in edges.get(id(way[-1]), ()):
+            if follower is start:
+                return way
+            if id(follower) not in seen:
+                seen.add(id(follower))
+                ways.append((*way, follower))
+    return ()
+
+
+def turns_between(ring: tuple[Tenant, ...]) -> list[Turn]:
+    """Return the turns within a ring that another member of it waits for."""
+    members = set(map(id, ring))
+    every = (turn for one in ring for turn in waits_for(one))
+    return list(dict.fromkeys(turn for turn in every if id(turn.tenant) in members))

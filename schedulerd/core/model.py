@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from contract import limits
 from contract import wire as numbers
-from contract.grammar import DEFAULT_WEIGHT, AllocationKind, Mode, OnLoss
+from contract.grammar import AllocationKind, Mode, OnLoss
 from schedulerd.core.messages import Answer, Hello, Welcome
 from schedulerd.core.usage import BusyTime, Share
 from schedulerd.core.wait_queue import WaitingLine
@@ -64,7 +65,7 @@ class Container:
     key: str
     gpus: tuple[str, ...]
     mode: Mode = Mode.SINGLE
-    weight: int = DEFAULT_WEIGHT
+    weight: int = limits.DEFAULT_WEIGHT
     priority: int = 0
     quantum: Seconds | None = None
     memory: int | None = None

@@ -1,15 +1,16 @@
-"""An allocation's folder: what the device plugin wrote there, and what the cluster once said of it.
+"""Read an allocation's folder: what the device plugin wrote there, and what the cluster once said of its pod.
 
-Owns the two files' forms: `allocation.json` is the plugin's, `pod.json` is ours, kept so that a daemon that starts
-while the API is away still knows caps and weights.  May import the contract and the node's facts.
+`allocation.json` is the device plugin's.  `pod.json` is ours: a daemon that starts while the API server is away still
+knows caps and weights from it.
 """
 
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from contract.allocation import Allocation, parse
 from contract.grammar import AllocationKind, Mode
 from contract.paths import ALLOCATION_FILE
 from schedulerd.core.model import Container
@@ -19,33 +20,13 @@ from schedulerd.errors import NotYours
 POD_FILE = "pod.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """One container's GPUs, by the device plugin."""
-
-    key: str
-    uuids: tuple[str, ...]
-    device_ids: tuple[str, ...]
-    created: float
-
-    @property
-    def container(self) -> str:
-        """The same slots given out again are another container."""
-        return f"{self.key}.{round(self.created * 1000)}"
-
-
 def read_allocation(folder: Path) -> Allocation:
-    """What the plugin wrote; refuses the client when it cannot be read."""
+    """Return what the device plugin wrote; refuse the client when it cannot be read."""
     try:
-        found = json.loads((folder / ALLOCATION_FILE).read_text())
-        return Allocation(
-            key=str(found["key"]),
-            uuids=tuple(sys.intern(str(uuid)) for uuid in dict.fromkeys(found["uuids"])),  # as in wire.py
-            device_ids=tuple(map(str, found["device_ids"])),
-            created=float(found["created"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = parse((folder / ALLOCATION_FILE).read_text())
+    except (OSError, ValueError) as error:
         raise NotYours(f"the allocation behind this socket cannot be read: {error}") from None
+    return replace(found, uuids=tuple(map(sys.intern, found.uuids)))  # as in protocol/codec.py
 
 
 def read_pod(folder: Path, allocation: Allocation) -> PodFacts | None:

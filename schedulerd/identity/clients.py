@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from contract.allocation import Allocation
 from contract.line import Line
 from contract.paths import SOCKET_NAME
 from contract.wire import IDENTITY_SECONDS
@@ -24,7 +25,7 @@ from schedulerd.core.node_state import Node, PodFacts
 from schedulerd.errors import NotYours, Unusable
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.inotify import watch_folder
-from schedulerd.identity.allocation import Allocation, describe, read_allocation, read_pod, write_pod
+from schedulerd.identity.allocation import describe, read_allocation, read_pod, write_pod
 from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.server.server import Server, bind

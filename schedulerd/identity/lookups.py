@@ -7,9 +7,9 @@ runs without it.  May import the allocation's form, the contract and plain types
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from contract.allocation import Allocation
 from contract.line import Line
 from contract.wire import IDENTITY_SECONDS
-from schedulerd.identity.allocation import Allocation
 from schedulerd.policies import FOREVER, Seconds
 
 _FIRST_PAUSE: Seconds = 1.0

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
+from contract import limits
 from contract import wire as numbers
 from contract.errors import BadLine
+from contract.gpu_uuid import is_gpu_uuid
 from contract.grammar import AllocationKind, Mode, OnLoss
 from contract.line import Line, decode, encode
 from contract.shared_memory import MOST_GPUS
@@ -22,13 +24,10 @@ T = TypeVar("T")
 Words = Mapping[str, str]
 
 _TURN = re.compile(r"[0-9a-f]{8}\.[1-9][0-9]{0,18}", re.ASCII)
-_GPU = re.compile(r"(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{0,58}", re.ASCII)
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _NAME = re.compile(r"[!-~]{1,253}", re.ASCII)
 _REASONS = ("yield", "idle", "exit")
-_HEAVIEST = 1000
-_LONGEST_QUANTUM_MS = 3_600_000
 
 
 def _read(words: Words, key: str, reader: Callable[[str], T]) -> T:
@@ -64,12 +63,13 @@ def _number(form: re.Pattern[str], least: int, most: int) -> Callable[[str], int
 
 def _gpu(text: str) -> str:
     """Interned: a GPU's name is looked up in many small tables, and one object is found without being read."""
-    return sys.intern(_matching_gpu(text))
+    if not is_gpu_uuid(text):
+        raise ValueError(text)
+    return sys.intern(text)
 
 
-_matching_gpu = _matching(_GPU)
 _turn = _matching(_TURN)
-_size = _number(_COUNT, 0, 2**60)
+_size = _number(_COUNT, 0, limits.LARGEST_BYTES)
 
 
 def _gpus(text: str) -> tuple[str, ...]:
@@ -102,10 +102,10 @@ def _hello(words: Words) -> messages.Hello:
         beside=_maybe(words, "beside", _held) or (),
         container=_maybe(words, "container", _matching(_NAME)),
         mode=_maybe(words, "mode", Mode),
-        weight=_maybe(words, "weight", _number(_COUNT, 1, _HEAVIEST)),
+        weight=_maybe(words, "weight", _number(_COUNT, 1, limits.LARGEST_WEIGHT)),
         priority=_maybe(words, "priority", _number(_SIGNED, -(2**31), 2**31)),
-        quantum_ms=_maybe(words, "quantum_ms", _number(_COUNT, 1, _LONGEST_QUANTUM_MS)),
-        memory=_maybe(words, "memory", _number(_COUNT, 1, 2**60)),
+        quantum_ms=_maybe(words, "quantum_ms", _number(_COUNT, 1, limits.LONGEST_QUANTUM_MS)),
+        memory=_maybe(words, "memory", _number(_COUNT, 1, limits.LARGEST_BYTES)),
         allocation=_maybe(words, "allocation", AllocationKind),
         on_loss=_maybe(words, "on_loss", OnLoss),
     )

@@ -1,39 +1,18 @@
 """A node of temp folders, a kubelet stand-in, and the whole plugin in this process on GPUs that do not exist."""
 
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deviceplugin.core.events import Registered
 from deviceplugin.core.inventory import Rules
-from deviceplugin.gpus.publisher import Board
 from deviceplugin.layout import Layout
-from deviceplugin.plugin import Plugin
-from deviceplugin.settings import Inject, Settings, Times
-from tests.deviceplugin.fakes import FakeLibrary, Happenings, make_gpu
-from tests.deviceplugin.kubelet import Kubelet
-
-FAST = Times(rescan=0.2, check=0.05, quiet=0.2, release=0.2, report=0.05, load_fresh=2.0)
-
-
-@dataclass
-class Setup:
-    """Everything a test may touch."""
-
-    kubelet: Kubelet
-    library: FakeLibrary
-    plugin: Plugin
-    happenings: Happenings
-    settings: Settings
-
-    @property
-    def board(self) -> Board:
-        return self.plugin.board
+from deviceplugin.settings import Inject, Settings
+from tests.deviceplugin.running_plugin import FAST, RunPlugin, Setup, running
 
 
 @pytest.fixture
@@ -60,25 +39,6 @@ def settings(short_path: Path) -> Settings:
         metrics_port=None,
         times=FAST,
     )
-
-
-RunPlugin = Callable[..., Setup]
-
-
-@contextmanager
-def running(settings: Settings, *, gpus: int = 4) -> Iterator[Setup]:
-    """The plugin in a thread, registered or not, as its kubelet wants."""
-    library = FakeLibrary(*(make_gpu(number) for number in range(gpus)))
-    plugin, happenings, stop = Plugin(settings, library), Happenings(), threading.Event()
-    happenings.listen_to(plugin)
-    thread = threading.Thread(target=plugin.run, args=(stop,))
-    thread.start()
-    try:
-        yield Setup(Kubelet(settings.kubelet_folder), library, plugin, happenings, settings)
-    finally:
-        stop.set()
-        thread.join(20)
-        assert not thread.is_alive(), "the plugin does not end"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 
 from deviceplugin import settings
 from deviceplugin.plugin import Plugin, stop_when_told
-from tests.deviceplugin.fakes import FakeLibrary, make_gpu
+from tests.fakes.gpus import FakeLibrary, make_gpu
 
 
 def main(arguments: list[str]) -> int:

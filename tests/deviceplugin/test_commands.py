@@ -20,11 +20,10 @@ from contract.load import GpuLoad, Load, encode_load
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.settings import Settings
 from deviceplugin.supervisor import next_wait
-from tests.cluster.processes import wait_until
-from tests.deviceplugin.kubelet import Kubelet
+from testbed.cluster.machine.processes import wait_until
+from tests.deviceplugin.software_gpus import ROOT, SIMGPU, environment
+from tests.fakes.kubelet import Kubelet
 
-ROOT = Path(__file__).parents[2]
-SIMGPU = ROOT / "build" / "simgpu"
 pytestmark = pytest.mark.skipif(
     not (SIMGPU / "libnvidia-ml.so.1").exists(), reason="build/simgpu is not built: make native"
 )
@@ -37,15 +36,6 @@ def serve_command(settings: Settings, *more: str) -> list[str]:
         *(f"--control-socket={settings.control_socket}", f"--pod-resources-socket={settings.pod_resources_socket}"),
         *(f"--hook-file={settings.hook_file}", "--inject=cdi", "--metrics-port=0", *more),
     ]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(SIMGPU),
-        "SIMGPU_FILE": str(folder / "gpus"),
-        "SIMGPU_DEVICES": "2xA100-40GB,1xT4-16GB",
-    }
 
 
 @pytest.fixture
@@ -179,7 +169,7 @@ def test_wait_for_the_next_spare(wait: float, lived: float, expected: float) -> 
 
 _TOLD_IN_ITS_WAIT = """
 import os, signal, threading
-from deviceplugin.serve import stop_when_told
+from deviceplugin.plugin import stop_when_told
 
 stop = stop_when_told()
 with stop._cond:  # as within stop.wait(), where a signal may come

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.peer import Peer
-from tests.hook.support import ROOT, Machine
-from tests.schedulerd.client import Daemon
+from tests.fakes.wire.client import Daemon
+from tests.fakes.wire.daemon import Peer
+from tests.hook.support.machine import ROOT, Machine
 
 
 @pytest.fixture(scope="session", autouse=True)

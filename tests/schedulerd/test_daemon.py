@@ -12,8 +12,8 @@ import pytest
 from contract import shared_memory as layout
 from schedulerd.control.client import ControlClient
 from schedulerd.errors import Unusable
-from tests.schedulerd.client import Client, running_daemon
-from tests.schedulerd.drill_daemon import holder_process
+from tests.fakes.wire.client import Client, running_daemon
+from tests.schedulerd.faults.scene import holder_process
 
 
 @pytest.fixture

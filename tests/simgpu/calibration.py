@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tests.simgpu.machine import Machine
+from tests.fakes.gpu_machine import Machine
 
 WITHIN = 0.25
 

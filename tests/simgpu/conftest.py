@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simgpu.machine import BUILD, Machine
+from tests.fakes.gpu_machine import BUILD, Machine
 
 
 @pytest.fixture(scope="session", autouse=True)

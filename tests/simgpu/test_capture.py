@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.simgpu.machine import Machine
+from tests.fakes.gpu_machine import Machine
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu.clients import GLOBAL, RELAXED, THREAD_LOCAL, begin, kernel, launch, name, take  # noqa: E402

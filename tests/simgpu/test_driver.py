@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simgpu.machine import Client, Machine
+from tests.fakes.gpu_machine import Client, Machine
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402

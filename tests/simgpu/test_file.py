@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simgpu.machine import BUILD, Machine
-from tests.simgpu.record import Record, RecordError
+from testbed.gpu_record import Record, RecordError
+from tests.fakes.gpu_machine import BUILD, Machine
 
 
 def write_garbage(path: Path) -> None:

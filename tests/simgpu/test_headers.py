@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.simgpu.machine import BUILD, ROOT, compile_and_run
+from tests.fakes.gpu_machine import BUILD, ROOT, compile_and_run
 
 SITE = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
 HEADERS = {"12": SITE / "cuda_runtime" / "include", "13": SITE / "cu13" / "include"}
-SOURCE = ROOT / "simgpu" / "src"
+ABI = ROOT / "simgpu" / "src" / "driver" / "abi"
 # in cudaProfiler.h, which the wheels' typedefs do not cover
 ELSEWHERE = {"cuProfilerStart", "cuProfilerStop", "cuProfilerInitialize"}
 
@@ -40,7 +40,7 @@ class Line:
 
 
 def table() -> list[Line]:
-    text = re.sub(r"/\*.*?\*/", "", (SOURCE / "api.def").read_text(), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", "", (ABI / "api.def").read_text(), flags=re.S)
     lines = []
     for kind, body in re.findall(r"^(API|PTSZ|PTDS|NONE)\((.*?)\) *$", text, flags=re.M | re.S):
         parts = [part.strip() for part in body.replace("\n", " ").split(",")]
@@ -104,7 +104,7 @@ def test_every_entry_point_is_exported() -> None:
 
 def structures() -> dict[str, list[str]]:
     """Every structure of cuda_types.h with its plain fields."""
-    text = re.sub(r"/\*.*?\*/", "", (SOURCE / "cuda_types.h").read_text(), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", "", (ABI / "cuda_types.h").read_text(), flags=re.S)
     found: dict[str, list[str]] = {}
     for body, name in re.findall(r"typedef (?:struct|union) \w+ \{\n(.*?)\n\}[^;\n]*?(\w+);", text, flags=re.S):
         fields: list[str] = []
@@ -130,7 +130,7 @@ def layout(include: str, known: dict[str, list[str]], folder: Path, *flags: str)
 def test_every_structure_has_the_header_s_layout(cuda: str, tmp_path: Path) -> None:
     known = structures()
 
-    ours = layout(f'#include "{SOURCE / "cuda_types.h"}"', known, tmp_path)
+    ours = layout(f'#include "{ABI / "cuda_types.h"}"', known, tmp_path)
     theirs = layout("#include <cuda.h>", known, tmp_path, f"-I{HEADERS[cuda]}")
 
     assert ours == theirs

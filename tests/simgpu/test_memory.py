@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.simgpu.machine import Machine
+from tests.fakes.gpu_machine import Machine
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.fakes.gpu_machine import BUILD, Machine, in_own_process_namespace
 from tests.simgpu import clients
-from tests.simgpu.machine import BUILD, Machine, in_own_process_namespace
 
 nv: Any = pytest.importorskip("pynvml")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simgpu.machine import BUILD, ROOT, Machine
+from tests.fakes.gpu_machine import BUILD, ROOT, Machine
 
 
 @pytest.mark.slow
@@ -18,7 +18,13 @@ def test_the_families_are_clean_under(sanitizer: str, tmp_path: Path) -> None:
     flags = [f"SANITIZE={sanitizer}", "-C", str(ROOT / "simgpu")]
     subprocess.run(["make", "-s", "-j2", *flags], check=True, capture_output=True)
     program = tmp_path / "exercise"
-    command = ["gcc", f"-fsanitize={sanitizer}", "-g", "-pthread", str(Path(__file__).with_name("exercise.c"))]
+    command = [
+        "gcc",
+        f"-fsanitize={sanitizer}",
+        "-g",
+        "-pthread",
+        str(Path(__file__).with_name("programs") / "exercise.c"),
+    ]
     subprocess.run([*command, "-o", program, built / "libcuda.so.1"], check=True)
     machine = Machine(tmp_path, "2xT4-16GB")
     environment = {

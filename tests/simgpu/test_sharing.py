@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.simgpu.drill_kill import check_record, kills
-from tests.simgpu.machine import BUILD, Machine, in_own_process_namespace
-from tests.simgpu.record import Interval, Turn, busy_seconds, busy_share, interleavings, outside_turns, overlaps
+from testbed.gpu_record import Interval, Turn, busy_seconds, busy_share, interleavings, outside_turns, overlaps
+from tests.fakes.gpu_machine import BUILD, Machine, in_own_process_namespace
+from tests.simgpu.kills import check_record, kills
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
@@ -167,7 +167,7 @@ def test_execution_outside_a_turn_is_found(machine: Machine) -> None:
 
 def test_a_process_that_exits_within_a_transaction_ends(machine: Machine, tmp_path: Path) -> None:
     program = tmp_path / "sudden"
-    source = Path(__file__).with_name("sudden.c")
+    source = Path(__file__).with_name("programs") / "sudden.c"
     subprocess.run(["gcc", source, "-o", program, f"-L{BUILD}", "-lcuda"], check=True)
     for microseconds in range(1000, 3000, 200):
         ended = subprocess.run([program, str(microseconds)], env=machine.environment(), timeout=5)

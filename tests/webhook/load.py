@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 
+from tests.fakes.pods import container, pod
 from tests.webhook.cases import review_of
 from tests.webhook.real import ApiClient
-from tests.webhook.samples import container, pod
 from webhook.admission.json_fields import Json
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.cluster.control_plane import ControlPlane
+from testbed.cluster.kubernetes.control_plane import ControlPlane
 from webhook.admission.json_fields import Json
 from webhook.apiserver.validating_policies import validating_policies, webhook_configurations
 

@@ -6,7 +6,7 @@ files hold the two equal.  May import the contract.
 
 from collections.abc import Iterable, Mapping
 
-from contract import grammar, names
+from contract import grammar, limits, names
 from contract.grammar import Word
 from webhook.admission.host_paths import MOST_STEPS_UP
 
@@ -55,7 +55,7 @@ _QUANTUM = (
     " ? int(v.substring(0, size(v) - 2)) <= 3600000 : int(v.substring(0, size(v) - 1)) <= 3600)"
 )
 _MEMORY = (
-    f"size(v) <= 128 && isQuantity(v) && !quantity(v).isGreaterThan(quantity('{grammar.LARGEST_MEMORY}'))"
+    f"size(v) <= 128 && isQuantity(v) && !quantity(v).isGreaterThan(quantity('{limits.LARGEST_MEMORY}'))"
     " && [quantity(v).asApproximateFloat()].all(f, f > 0.0 && double(int(f)) == f)"
 )
 """Not `isInteger`: that is false of 1.5Gi and of 100Ti, however whole they are."""

@@ -7,7 +7,7 @@ Steps see only pods that no rule refused.  May import the contract, `fields`, `p
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from contract import names
+from contract import names, node
 from webhook.admission.injected import HIDDEN, MOUNTS, SHADOWED, VOLUMES, preload_with_hook
 from webhook.admission.json_fields import Json, read_map, read_maps
 from webhook.admission.patch import Operation, append_all, escape, prepend_all, put, put_members, remove
@@ -76,10 +76,10 @@ def _node_affinity(facts: Facts) -> Iterator[Operation]:
     most = 1 if facts.reduces else max(container.vgpus for container in facts.sharing)
     if most < 2:
         return
-    wanted = {"key": names.NODE_COUNT, "operator": "Gt", "values": [str(most - 1)]}
+    wanted = {"key": node.COUNT, "operator": "Gt", "values": [str(most - 1)]}
     affinity = read_map(facts.pod.spec, "affinity")
-    node = read_map(affinity, "nodeAffinity")
-    required = read_map(node, _REQUIRED)
+    node_affinity = read_map(affinity, "nodeAffinity")
+    required = read_map(node_affinity, _REQUIRED)
     if required:
         yield from _with_expression(read_maps(required, "nodeSelectorTerms"), wanted)
         return
@@ -87,7 +87,7 @@ def _node_affinity(facts: Facts) -> Iterator[Operation]:
     if not affinity:
         yield put("/spec/affinity", {"nodeAffinity": rule})
     else:
-        yield from put_members("/spec/affinity/nodeAffinity", node, rule)
+        yield from put_members("/spec/affinity/nodeAffinity", node_affinity, rule)
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

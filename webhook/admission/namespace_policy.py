@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
-from contract import names
+from contract import limits, names
 from contract.errors import BadValue
 from contract.grammar import (
-    DEFAULT_WEIGHT,
     NAMESPACE_ANNOTATIONS,
     NAMESPACE_LABELS,
     Exemption,
@@ -177,9 +176,9 @@ def _defaults(annotations: Mapping[str, str], words: Mapping[str, object]) -> di
     memory = annotations.get(names.DEFAULT_MEMORY, annotations.get(names.MAX_MEMORY))
     if memory is not None:
         defaults[names.MEMORY] = memory
-    ceiling = cast(int, words.get(names.MAX_WEIGHT, DEFAULT_WEIGHT))
+    ceiling = cast(int, words.get(names.MAX_WEIGHT, limits.DEFAULT_WEIGHT))
     if names.DEFAULT_WEIGHT in annotations:
         defaults[names.WEIGHT] = annotations[names.DEFAULT_WEIGHT]
-    elif ceiling < DEFAULT_WEIGHT:
+    elif ceiling < limits.DEFAULT_WEIGHT:
         defaults[names.WEIGHT] = str(ceiling)
     return defaults

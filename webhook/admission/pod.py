@@ -6,27 +6,14 @@ May import the contract, `fields` and the room's errors.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
-from fractions import Fraction
 from typing import Any
 
 from contract import names
-from contract.errors import BadQuantity
-from contract.quantity import parse_quantity
+from contract.sharing.vgpus import Kind, count_in_container, count_in_pod
 from webhook.admission.json_fields import Json, read_flag, read_list, read_map, read_maps, read_text, read_texts
 
 STEERING_NAMES = frozenset((names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES"))
 STEERING_PREFIX = "NVSHARE_"
-
-
-class Kind(Enum):
-    """What a container is to Kubernetes."""
-
-    APP = "app"
-    INIT = "init"
-    SIDECAR = "sidecar"
-    """An init container that runs on (`restartPolicy: Always`)."""
-    EPHEMERAL = "ephemeral"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +122,7 @@ def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
         is_sidecar = kind is Kind.INIT and read_text(raw, "restartPolicy") == "Always"
         resources, security = read_map(raw, "resources"), read_map(raw, "securityContext")
         limits, requests = read_map(resources, "limits"), read_map(resources, "requests")
-        vgpus, env = _vgpus(limits, requests), read_maps(raw, "env")
+        vgpus, env = count_in_container(limits, requests), read_maps(raw, "env")
         yield Container(
             kind=Kind.SIDECAR if is_sidecar else kind,
             name=read_text(raw, "name"),
@@ -159,37 +146,6 @@ def _capabilities(security: Json) -> tuple[str, ...]:
     return tuple(str(name).upper().removeprefix("CAP_") for name in added)
 
 
-def _vgpus(limits: Json, requests: Json) -> int | None:
-    """How many vGPUs; None where the API will refuse the pair.  Absent requests are what limits say, as it defaults."""
-    if names.RESOURCE not in limits and names.RESOURCE not in requests:
-        return 0
-    limit = read_amount(limits.get(names.RESOURCE))
-    request = read_amount(requests.get(names.RESOURCE)) if names.RESOURCE in requests else limit
-    if limit is None or limit != request or limit < 0 or limit.denominator != 1:
-        return None
-    return int(limit)
-
-
-def read_amount(value: object) -> Fraction | None:
-    """The number in a quantity, or None where it is none."""
-    if value == "1":
-        return _ONE
-    try:
-        return parse_quantity(value)
-    except BadQuantity:
-        return None
-
-
-_ONE = Fraction(1)
-
-
 def count_vgpus(containers: tuple[Container, ...]) -> int:
-    """What the pod holds at once: ordinary containers and sidecars together, or, if more, the largest init step."""
-    sidecars = largest_step = 0
-    for container in containers:
-        if container.kind is Kind.SIDECAR:
-            sidecars += container.vgpus
-        elif container.kind is Kind.INIT:
-            largest_step = max(largest_step, sidecars + container.vgpus)
-    ordinary = sum(container.vgpus for container in containers if container.kind is Kind.APP)
-    return max(sidecars + ordinary, largest_step)
+    """Return what the pod holds at once."""
+    return count_in_pod((container.kind, container.vgpus) for container in containers)

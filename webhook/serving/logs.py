@@ -10,18 +10,11 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TextIO
 
 from webhook.admission.review import Answer
 from webhook.errors import WebhookError
-
-
-class Format(StrEnum):
-    """How a line looks."""
-
-    JSON = "json"
-    TEXT = "text"
+from webhook.settings import Format
 
 
 def _stamp(seconds: float) -> str:

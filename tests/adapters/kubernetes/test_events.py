@@ -23,7 +23,7 @@ from adapters.kubernetes.events import (
     body_of,
     node,
 )
-from tests.cluster.control_plane import ControlPlane
+from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.api_server import FakeApiServer, Reply
 
 POD = About("Pod", "train-0", "team", "u-1")

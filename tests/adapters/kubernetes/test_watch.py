@@ -23,7 +23,7 @@ from adapters.kubernetes.watch import (
     open_watch,
     resume,
 )
-from tests.cluster.control_plane import ControlPlane, Options, control_plane
+from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
 from tests.fakes.api_server import GONE, FakeApiServer, Lines, Reply, event, listed, thing
 
 THINGS = Collection("/api/v1/things", {"fieldSelector": "spec.nodeName=n"})

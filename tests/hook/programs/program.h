@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../../hook/abi.h"
+#include "../../../hook/driver/abi.h"
 
 typedef void *CUmodule;
 CUresult cuInit(unsigned int flags);

@@ -5,9 +5,10 @@ May import the contract, `cel`, `fields`, `pod` and `rule`.
 
 from contract import names
 from contract.reasons import ReasonCode
+from contract.sharing.vgpus import read_amount
 from webhook.admission import cel
 from webhook.admission.json_fields import read_list
-from webhook.admission.pod import Container, Pod, read_amount
+from webhook.admission.pod import Container, Pod
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule
 
 OTHER_GPU_PREFIXES = ("nvidia.com/", "volcano.sh/vgpu-", "deviceclass.resource.kubernetes.io/")

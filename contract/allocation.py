@@ -1,0 +1,67 @@
+"""An allocation: the slots that one container got, and the text of `allocation.json` that says so on the node.
+
+The device plugin writes the file.  The scheduler reads it to know who is behind a socket.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contract.errors import BadAllocation
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The slots of one container."""
+
+    key: str
+    device_ids: tuple[str, ...]
+    uuids: tuple[str, ...]
+    created: float
+    """Seconds since the epoch; new each time the kubelet allocates these slots."""
+
+    @property
+    def container(self) -> str:
+        """Return a name that no other container ever has: the same slots given out again are another container's."""
+        return f"{self.key}.{round(self.created * 1000)}"
+
+    @property
+    def has_its_own_key(self) -> bool:
+        """Return whether the key follows from the slots, as that of every allocation that the device plugin made."""
+        return bool(self.device_ids) and self.key == key_of(self.device_ids)
+
+
+def key_of(device_ids: Sequence[str]) -> str:
+    """Return the folder's name: the same for the same slots, in whatever order.
+
+    The kubelet says which slots PreStartContainer is about and nothing else, so a key that follows from the slots is
+    one that can be made anew when its folder was lost.  A slot belongs to one container at a time, so two live
+    allocations never share a key; `created` tells one life of a key from the next.
+    """
+    return hashlib.sha256("\n".join(sorted(device_ids)).encode()).hexdigest()[:16]
+
+
+def render(allocation: Allocation) -> str:
+    """Return the text of `allocation.json`."""
+    record = {
+        "key": allocation.key,
+        "uuids": list(allocation.uuids),
+        "device_ids": list(allocation.device_ids),
+        "created": allocation.created,
+    }
+    return json.dumps(record) + "\n"
+
+
+def parse(text: str) -> Allocation:
+    """Return the allocation that the text tells of; raise BadAllocation where it is not whole, as after a power cut."""
+    try:
+        record = json.loads(text)
+        return Allocation(
+            key=str(record["key"]),
+            device_ids=tuple(map(str, record["device_ids"])),
+            uuids=tuple(map(str, dict.fromkeys(record["uuids"]))),
+            created=float(record["created"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadAllocation(f"this is no allocation: {type(error).__name__}: {error}") from None

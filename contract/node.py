@@ -1,0 +1,31 @@
+"""What a Node object says about its GPUs: the keys of our labels and annotation, and their values.
+
+The device plugin writes them.  The webhook's node affinity, schedulers and people read them.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+
+COUNT = "nvshare.com/gpu.count"
+"""Label: how many healthy GPUs this node shares."""
+MODEL = "nvshare.com/gpu.model"
+MEMORY = "nvshare.com/gpu.memory"
+"""Label: the smallest card's memory, in MiB."""
+COMPUTE = "nvshare.com/gpu.compute"
+"""Label: the smallest card's compute capability, such as `8.9`."""
+FREE_SLOTS = "nvshare.com/gpu.free-slots"
+"""Annotation: free slots by GPU."""
+
+_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
+_LONGEST_LABEL = 63
+
+
+def label_value(text: str) -> str:
+    """Return the text as a label may have it: a GPU's model, mostly."""
+    return _NOT_IN_LABELS.sub("-", text)[:_LONGEST_LABEL].strip("-_.")
+
+
+def write_free_slots(free: Mapping[str, int]) -> str:
+    """Return the annotation's value: a JSON map from UUID to free slots, in the order of the UUIDs."""
+    return json.dumps(dict(sorted(free.items())), separators=(",", ":"))

@@ -1,0 +1,25 @@
+/* Finding functions: the C library's own dlsym, and the driver's. */
+#ifndef NVSHARE_LOOKUP_H
+#define NVSHARE_LOOKUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define INLINE static inline __attribute__((always_inline))
+
+typedef void *dlsym_function(void *handle, const char *name);
+typedef void *dlvsym_function(void *handle, const char *name, const char *version);
+
+/* The C library's own function of that name, found in its symbol table: dlsym cannot be asked for dlsym. */
+void *libc_function(const char *name);
+void lookup_after_fork(void);
+
+/* Loads the driver once, if it is there; true when the function at this place of struct driver is known. */
+bool driver_has(size_t place);
+#define DRIVER_HAS(name)                                                                                                \
+    (LIKELY(__atomic_load_n(&driver.name, __ATOMIC_ACQUIRE) != NULL) || driver_has(offsetof(struct driver, name)))
+
+#endif

@@ -1,0 +1,92 @@
+/* What ends: streams, threads, contexts, and in a forked child everything.
+ *
+ * The rule: what is in flight is marked before its stream can be marked no more; what belonged to a context that is gone is
+ * never touched again.  */
+#include "driver/contexts.h"
+#include "driver/devices.h"
+#include "driver/lookup.h"
+#include "flight/capture.h"
+#include "flight/events.h"
+#include "flight/flight.h"
+#include "flight/flight_state.h"
+#include "flight/streams.h"
+#include "gate/thread_slots.h"
+#include "process/cancel.h"
+#include "process/lock_order.h"
+
+void flight_end_stream(CUstream handle) {
+    NOT_CANCELLED;
+    lock_take(LOCK_FLIGHT);
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            if (segment->handle == handle && segment->stream && segment_launched(segment))
+                mark(segment, false);
+    struct stream *stream = stream_find(handle);
+    if (stream)
+        stream->is_alive = false;
+    atomic_fetch_add(&generation, 1);
+    lock_release(LOCK_FLIGHT);
+}
+
+void flight_end_thread(struct slot *slot) {
+    lock_take(LOCK_FLIGHT);
+    FOR_EACH_SEGMENT(slot, segment) {
+        if (segment->stream && segment->handle == CU_STREAM_PER_THREAD)
+            mark(segment, true);
+        segment->generation = 0;
+    }
+    lock_release(LOCK_FLIGHT);
+}
+
+/* ------------------------------------------------------------------------------------------------ contexts */
+
+/* Which context that is can only be asked by retaining it once more. */
+struct ending ending_of_primary(CUdevice device) {
+    struct ending ending = {.device = device};
+    bool can_ask = DRIVER_HAS(cuDevicePrimaryCtxRetain) && DRIVER_HAS(cuDevicePrimaryCtxRelease_v2);
+    if (!can_ask || !primary_is_active(device) ||
+        driver.cuDevicePrimaryCtxRetain(&ending.primary, device) != CUDA_SUCCESS)
+        return (struct ending){0};
+    driver.cuDevicePrimaryCtxRelease_v2(device);
+    return ending;
+}
+
+struct ending ending_of_handle(const void *handle) {
+    (void)handle;
+    return (struct ending){0};
+}
+
+static void forget_ended_markers(struct flight *flight) {
+    int kept = 0;
+    for (int i = 0; i < flight->count; i++) {
+        if (context_is_alive(flight->markers[i].context))
+            flight->markers[kept++] = flight->markers[i];
+        else
+            flight->markers[i].stream->launches -= flight->markers[i].launches;
+    }
+    flight->count = kept;
+}
+
+/* Asks which contexts are still there: a primary one outlives a release while others hold it.  That it is active no more
+ * its device says for certain; what is said of the context itself, where it is still current, a driver may choose. */
+void flight_after_end(const struct ending *ending) {
+    context_set_gone(ending->primary && !primary_is_active(ending->device) ? ending->primary : NULL);
+    for (int gpu = 0; gpu < devices_count(); gpu++)
+        forget_ended_markers(&flights[gpu]);
+    streams_forget_ended();
+    events_forget_ended();
+    capture_forget_ended();
+    atomic_fetch_add(&generation, 1);
+    lock_release(LOCK_FLIGHT);
+}
+
+void flight_forget_all(void) {
+    for (int gpu = 0; gpu < MOST_GPUS; gpu++)
+        flights[gpu] = (struct flight){0};
+    events_forget_all();
+    capture_forget_all();
+    FOR_EACH_SLOT(slot)
+        FOR_EACH_SEGMENT(slot, segment)
+            *segment = (struct segment){0};
+    atomic_fetch_add(&generation, 1);
+}

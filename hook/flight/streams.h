@@ -1,0 +1,27 @@
+/* The streams that were launched into, and whether each still lives. */
+#ifndef NVSHARE_STREAMS_H
+#define NVSHARE_STREAMS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+/* A record is used again when its stream is dead and nothing of it in flight.  Written under the flight lock, `is_alive` last
+ * when it comes to life; threads that cached it look without the lock, at `is_alive` first. */
+struct stream {
+    _Atomic(CUstream) handle;
+    _Atomic(CUcontext) context;
+    atomic_bool is_alive;
+    uint32_t launches; /* granted or in flight: the driver blocks near 1,000 */
+    struct stream *next;
+};
+
+/* Under the flight lock. */
+struct stream *stream_of(CUstream handle, CUcontext context);
+struct stream *stream_find(CUstream handle);
+bool stream_is(const struct stream *stream, CUstream handle, CUcontext context); /* alive, and not used again for another */
+void streams_forget_ended(void); /* those of contexts that are gone */
+
+#endif

@@ -1,0 +1,53 @@
+/* How long each kind of work takes, learned. */
+#ifndef NVSHARE_MEASURED_H
+#define NVSHARE_MEASURED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/lookup.h"
+
+#define UNKNOWN_NS UINT64_MAX
+
+/* What tells pieces of work of different lengths apart: function, grid and block; or kind and size. */
+struct key {
+    uint64_t words[4];
+};
+
+struct shape {
+    unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
+};
+
+/* How long a piece of work takes, learned. */
+struct measured {
+    struct key key;
+    _Atomic uint64_t expected_ns;
+    struct measured *next;
+};
+
+/* What is learned of a kind, for all threads; NULL when there is no memory for it. */
+struct measured *measured_of(const struct key *key);
+
+INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {
+    return (struct key){{function, shape->grid_x | (uint64_t)shape->grid_y << 32,
+                         shape->grid_z | (uint64_t)shape->block_x << 32,
+                         shape->block_z | (uint64_t)shape->block_y << 32}};
+}
+
+/* Copies of about the same size share what is learned: one kind a power of two. */
+INLINE struct key plain_key(uint64_t what, uint64_t size) {
+    return (struct key){{what, size ? 64 - (unsigned)__builtin_clzll(size) : 0, UINT64_MAX, 0}};
+}
+
+INLINE unsigned key_hash(const struct key *key) {
+    uint64_t mixed = key->words[0] ^ key->words[1] * 3 ^ key->words[2] * 5 ^ key->words[3] * 7;
+    return (unsigned)((mixed * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+}
+
+INLINE bool same_key(const struct key *a, const struct key *b) {
+    return !((a->words[0] ^ b->words[0]) | (a->words[1] ^ b->words[1]) | (a->words[2] ^ b->words[2]) |
+             (a->words[3] ^ b->words[3]));
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* What the files of turns.h share: all of it under the turns' lock.  Nobody else includes this. */
+#ifndef NVSHARE_TURNS_STATE_H
+#define NVSHARE_TURNS_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "daemon/line.h"
+#include "gate/gate.h"
+#include "memory/memory.h"
+#include "turns/turns.h"
+
+#define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
+#define TURN_TEXT 32
+#define KEEP_MS 5 /* where a grant says that somebody waits, but not how long to keep the GPU */
+
+enum phase { NO_TURN_HELD, HELD, STOPPING };
+
+/* What is known of each GPU besides the gate. */
+struct place {
+    enum phase phase;
+    char turn[TURN_TEXT];  /* its name, epoch.counter */
+    uint32_t counter;      /* the low 32 bits */
+    uint32_t stopped;      /* this process has stopped for the turn of that counter; 0: for none */
+    bool is_beside, is_flushed, is_wanted, has_asked;
+    bool is_revoked;       /* while it is stopped for: it ends only for us */
+    const char *reason;    /* of the done to come */
+    uint64_t keep_ns, idle_since, activity;
+    uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */
+    uint64_t pause_since, pause_ns; /* the pause that goes on, 0: none; how long pauses have been */
+    uint64_t busy_ns, drain_since, last_pass;
+    const _Atomic uint32_t *next_word; /* of the new daemon's page, until it has answered for the turn held */
+    int waiters, passes; /* passes: launches let through a shut gate, not yet taken */
+    struct memory_use told;
+};
+
+struct turns_state {
+    pthread_cond_t changed;
+    atomic_bool is_welcomed;  /* ever */
+    bool is_current;   /* this connection was welcomed */
+    atomic_bool is_unscheduled;
+    bool runs_on_loss;
+    char epoch[TURN_TEXT], mode[16];
+    uint64_t lost_ns, announce_ns;
+    _Atomic uint64_t answer_by; /* until when questions wait for the first welcome; 0: none was asked yet */
+    uint64_t reserved[MOST_GPUS];
+    int reserve_answer; /* 0: none yet, 1: granted, -1: refused */
+    bool is_reserving;
+    struct place places[MOST_GPUS];
+    struct turns_totals totals;
+};
+extern struct turns_state state;
+extern const _Atomic uint32_t closed_word; /* of a GPU before its first welcome */
+
+/* What the listener calls (struct daemon_handler), under the lock as everything here. */
+size_t turns_hello(char *into, size_t size);
+void turns_connected(bool is_connected, uint64_t now);
+bool turns_hear(struct line *line, const int *descriptors, int count);
+uint64_t turns_tick(uint64_t now);
+
+void wake_sleepers(int gpu);
+void set_word(int gpu, const _Atomic uint32_t *word);
+void close_gate(int gpu);
+const _Atomic uint32_t *word_of(int gpu);
+void end_pause(int gpu, uint64_t now); /* a thread has work again */
+void begin_unannounced(struct place *place, uint32_t word);
+bool try_to_open(int gpu);
+void send_line(const char *format, const char *first, const char *second);
+void ask_for(int gpu);
+void tell_use(int gpu);
+bool is_of_turn(int gpu, const char *turn);
+void stop_turn(const char *turn, const char *reason);
+void finish_turn(const char *turn, const char *reason);
+void begin_turn(int gpu, const char *turn, const struct line *line);
+void give_up_on_daemon(void);
+bool hear_welcome(const struct line *line, const int *descriptors, int count);
+bool flush_all(int gpu, unsigned patience_ms);
+
+#endif

@@ -1,0 +1,42 @@
+/* What memory this process holds: address ranges by start, and their charge on the device. */
+#ifndef SIMGPU_BLOCKS_H
+#define SIMGPU_BLOCKS_H
+
+#include "driver/base/objects.h"
+
+enum sg_block_kind { SG_PLAIN, SG_MANAGED, SG_PINNED, SG_REGISTERED, SG_POOLED, SG_MAPPED, SG_RESERVED };
+
+struct sg_block {
+    uint64_t start, bytes, charged;
+    enum sg_block_kind kind;
+    CUcontext context; /* NULL for host memory that outlives it */
+    uint32_t device;
+    unsigned flags;
+    uint64_t id;
+    void *pool;
+    bool sync_memops, of_graph;
+    struct sg_block *left, *right; /* by address */
+    uint32_t rank;                 /* random: keeps the tree flat */
+};
+
+/* Reserves address space and enters it; nothing is charged. NULL when there is none left. */
+struct sg_block *sg_add_block(enum sg_block_kind kind, CUcontext context, uint64_t bytes, uint64_t alignment);
+struct sg_block *sg_enter_block(enum sg_block_kind kind, CUcontext context, uint64_t start, uint64_t bytes);
+/* The block that an address lies in, or NULL. */
+struct sg_block *sg_find_block(uint64_t address);
+/* Takes it out and gives back the charge and the address space (not that of registered or mapped ones). */
+void sg_remove_block(struct sg_block *block);
+/* The context ends: its blocks go without a refund. `lose` is told of each that belongs to a pool. */
+void sg_forget_blocks(CUcontext context, void (*lose)(const struct sg_block *block));
+
+CUresult sg_charge_plain(CUcontext context, uint64_t bytes);
+void sg_refund_plain(CUcontext context, uint64_t bytes);
+CUresult sg_charge_managed(CUcontext context, uint64_t bytes);
+void sg_refund_managed(CUcontext context, uint64_t bytes);
+void sg_send_managed_out(CUcontext context, uint64_t bytes);
+
+static inline uint64_t sg_round_up(uint64_t bytes, uint64_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+#endif

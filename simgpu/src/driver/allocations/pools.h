@@ -1,0 +1,29 @@
+/* Pools: freed memory stays with its pool up to the release threshold, as a reserve that its next allocation takes. */
+#ifndef SIMGPU_POOLS_H
+#define SIMGPU_POOLS_H
+
+#include "blocks.h"
+
+struct CUmemPoolHandle_st {
+    struct sg_handle handle;
+    uint32_t device;
+    bool is_default;
+    int reuse[4]; /* by attribute: follow events, opportunistic, internal */
+    uint64_t threshold, reserve, used, most_reserved, most_used, maximum;
+    CUcontext context; /* the one charged with the reserve */
+};
+
+CUmemoryPool sg_new_pool(uint32_t device);
+void sg_destroy_pool(CUmemoryPool pool);
+CUmemoryPool sg_default_pool(uint32_t device);
+CUmemoryPool sg_current_pool(uint32_t device);
+void sg_set_current_pool(CUmemoryPool pool);
+/* Gives the reserve above `keep` back to the device. */
+void sg_trim_pool(CUmemoryPool pool, uint64_t keep);
+
+CUresult sg_pool_take(CUmemoryPool pool, CUcontext context, uint64_t bytes, CUdeviceptr *pointer);
+CUresult sg_pool_give_back(CUdeviceptr pointer);
+/* The block's context ends: it leaves its pool, and its charge is none of the pool's any more. */
+void sg_pool_lose(const struct sg_block *block);
+
+#endif

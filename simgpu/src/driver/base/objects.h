@@ -1,0 +1,91 @@
+/* What the handles of contexts, streams, events, modules and functions point at. */
+#ifndef SIMGPU_OBJECTS_H
+#define SIMGPU_OBJECTS_H
+
+#include "handles.h"
+#include "shared/file/layout.h"
+#include "shared/process/locks.h"
+
+struct sg_stamp; /* when an event's operation ended */
+
+struct sg_queue {
+    struct sg_mutex lock;
+    _Atomic uint64_t tail;
+    uint64_t head_seen; /* the device had come at least so far */
+    struct sg_stamp **stamps;
+};
+
+struct sg_capture;
+
+struct CUctx_st {
+    struct sg_handle handle;
+    uint32_t index, serial, device, flags;
+    bool primary;
+    _Atomic bool gone;
+    _Atomic uint64_t order;
+    _Atomic uint32_t captures; /* of blocking streams, now going on */
+    _Atomic uint32_t all_captures;
+    uint64_t id;
+    unsigned api_version;
+    size_t limit[16];
+    CUfunc_cache cache_config;
+    struct CUstream_st *legacy, *streams;
+    struct sg_mutex lock;
+    uint32_t next_channel;
+    uint64_t peers; /* devices whose memory it may use */
+    struct CUctx_st *next;
+    struct sg_queue queue[SG_CHANNELS];
+};
+
+struct CUstream_st {
+    struct sg_handle handle;
+    CUcontext context;
+    uint32_t channel, flags;
+    int priority;
+    uint64_t id;
+    _Atomic uint64_t last; /* one after its last operation's sequence */
+    _Atomic(struct sg_capture *) capture;
+    bool legacy;
+    struct CUgraphNode_st **frontier; /* while it captures: what its next node will wait for */
+    size_t frontier_count;
+    struct CUstream_st *next_member; /* of the same capture */
+    CUstreamAttrValue attribute[24];
+    struct CUstream_st *next;
+};
+
+struct CUevent_st {
+    struct sg_handle handle;
+    CUcontext context;
+    unsigned flags;
+    bool recorded;
+    uint32_t channel;
+    uint64_t sequence;
+    struct sg_stamp *stamp;
+    uint64_t capture_id; /* last recorded inside this capture; 0: outside */
+    struct CUgraphNode_st **capture_nodes;
+    size_t capture_node_count;
+};
+
+struct CUmod_st {
+    struct sg_handle handle;
+    CUcontext context;
+    char *entries; /* names a PTX text defines, each ended by \n; NULL: any name exists */
+    struct CUfunc_st *functions;
+    uint32_t loading;
+};
+
+struct CUfunc_st {
+    struct sg_handle handle;
+    CUmodule module;
+    char *name;
+    bool length_is_param, is_idle; /* idle: of length 0, whatever it is given */
+    uint32_t partners;
+    uint64_t length_ns, group_key;
+    int attribute[32];
+    unsigned block[3]; /* set by cuFuncSetBlockShape */
+    uint64_t param;    /* set by cuParamSet* */
+    struct CUfunc_st *next;
+    struct CUkern_st *kernel;
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* Race drills: a call that gives the device work takes a random time before and after it is submitted. */
+#include "stretch.h"
+
+#include "driver/base/thread.h"
+
+static uint64_t random_below(uint64_t limit) {
+    uint64_t x = sg_thread.random ? sg_thread.random : sg_now() ^ (uint64_t)(uintptr_t)&sg_thread;
+    x |= x == 0;
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    sg_thread.random = x;
+    return x % limit;
+}
+
+void sg_stretch(uint64_t limit_ns) {
+    if (LIKELY(!sg_stretches) || limit_ns == 0)
+        return;
+    uint64_t until = sg_monotonic_ns() + random_below(limit_ns);
+    while (sg_monotonic_ns() < until)
+        __builtin_ia32_pause();
+}

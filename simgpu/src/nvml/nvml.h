@@ -1,0 +1,121 @@
+/* What libnvidia-ml.so.1 exports, in our own words: prototypes, results, and the structures of the ABI. */
+#ifndef SIMGPU_NVML_H
+#define SIMGPU_NVML_H
+
+#include "shared/devices/state.h"
+#include "shared/process/client.h"
+
+#define SG_EXPORT __attribute__((visibility("default")))
+
+typedef enum {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_UNINITIALIZED = 1,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NO_PERMISSION = 4,
+    NVML_ERROR_NOT_FOUND = 6,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7,
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_TIMEOUT = 10,
+    NVML_ERROR_GPU_IS_LOST = 15,
+    NVML_ERROR_MEMORY = 20,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+    NVML_ERROR_UNKNOWN = 999,
+} nvmlReturn_t;
+
+typedef struct nvmlDevice_st *nvmlDevice_t;
+typedef struct nvmlEventSet_st *nvmlEventSet_t;
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+struct nvml_memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+struct nvml_utilization {
+    unsigned gpu, memory;
+};
+
+struct nvml_pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
+struct nvml_pci_v2 {
+    char bus_id[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id, reserved[4];
+};
+
+struct nvml_process {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct nvml_process_v1 {
+    unsigned pid;
+    unsigned long long used_bytes;
+};
+
+struct nvml_process_sample {
+    unsigned pid;
+    unsigned long long timestamp_us;
+    unsigned sm, memory, encoder, decoder;
+};
+
+struct nvml_temperature {
+    unsigned version, sensor;
+    int temperature;
+};
+
+struct nvml_event {
+    nvmlDevice_t device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct nvml_event_v1 {
+    nvmlDevice_t device;
+    unsigned long long type, data;
+};
+
+struct nvml_bar1 {
+    unsigned long long total, free, used;
+};
+
+struct nvmlDevice_st {
+    uint32_t index; /* among those visible */
+    uint32_t card;  /* among all */
+};
+
+/* What every call on a device asks first: initialised, a handle of ours, not lost, and a place for the answer. */
+nvmlReturn_t nv_check(nvmlDevice_t device, const void *out);
+nvmlReturn_t nv_ready(void);
+uint32_t nv_count(void);
+nvmlDevice_t nv_device_of_card(uint32_t card);
+
+static inline const struct sg_device_card *nv_card(nvmlDevice_t device) {
+    return &sg_client.map.header->card[device->card];
+}
+
+/* Percent of the last sixth of a second in which the device, or one context (serial 0: all), executed. */
+unsigned nv_busy_percent(const struct sg_state *state, uint32_t card, uint32_t serial);
+
+#define NV_CHECK(device, out)                                                                                          \
+    do {                                                                                                               \
+        nvmlReturn_t checked = nv_check(device, out);                                                                  \
+        if (checked != NVML_SUCCESS)                                                                                   \
+            return checked;                                                                                            \
+    } while (0)
+
+#define NV(name, ...) SG_EXPORT nvmlReturn_t name(__VA_ARGS__);
+#include "nvml.def"
+#undef NV
+
+SG_EXPORT const char *nvmlErrorString(nvmlReturn_t result);
+
+#endif

@@ -1,0 +1,78 @@
+"""Starts the demo's daemons and ends them again, whatever happens in between.
+
+May import the standard library and the demo's errors.
+"""
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from testbed.demo.errors import DemoError
+
+READY_SECONDS = 30.0
+END_SECONDS = 10.0
+
+
+@contextmanager
+def daemon(command: Sequence[str], log: Path, environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs while the block runs; what it says goes to `log`."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=dict(environ))
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
+    """Asks the process to end, and makes it end if it does not."""
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def wait_for_line(process: "subprocess.Popen[bytes]", log: Path, pattern: str) -> re.Match[str]:
+    """The first line of the log that says `pattern`; the log itself if the process ends instead."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        found = re.search(pattern, log.read_text(errors="replace"))
+        if found:
+            return found
+        if process.poll() is not None:
+            raise _ended(process, log)
+        time.sleep(0.02)
+    raise DemoError(f"{_name(process)} is not ready after {READY_SECONDS:.0f} s", f"look into {log}")
+
+
+def wait_for_socket(process: "subprocess.Popen[bytes]", log: Path, socket: Path) -> None:
+    """Until the daemon listens."""
+    deadline = time.monotonic() + READY_SECONDS
+    while not socket.exists():
+        if process.poll() is not None:
+            raise _ended(process, log)
+        if time.monotonic() > deadline:
+            raise DemoError(f"{_name(process)} does not listen after {READY_SECONDS:.0f} s", f"look into {log}")
+        time.sleep(0.02)
+
+
+def _ended(process: "subprocess.Popen[bytes]", log: Path) -> DemoError:
+    """Our programs say in one line what it is and what helps; whatever else it may be is told whole."""
+    said = log.read_text(errors="replace").strip() or "nothing"
+    own = re.search(r"^(nvshare-[a-z-]+: .+?\.) (.+)$", said, re.MULTILINE)
+    if own:
+        return DemoError(own[1], own[2])
+    return DemoError(
+        f"{_name(process)} ended at once (exit code {process.returncode}); it said:\n{said}",
+        "what it says above is the reason; `make setup` mends a broken build",
+    )
+
+
+def _name(process: "subprocess.Popen[bytes]") -> str:
+    arguments = process.args if isinstance(process.args, list) else [str(process.args)]
+    return Path(str(arguments[0])).name

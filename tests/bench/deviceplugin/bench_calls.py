@@ -1,0 +1,114 @@
+"""How long the kubelet's calls take, in the plugin and over its socket: it admits no other pod meanwhile."""
+
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from contract.load import GpuLoad
+from contract.sharing import placement
+from contract.sharing.placement import Policy
+from contract.sharing.scoring import Weights, penalties
+from deviceplugin.core.device_list import View
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
+from deviceplugin.kubelet.server import PluginServer
+from deviceplugin.kubelet_api import messages
+from deviceplugin.layout import Layout
+from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.prestart import NodeCheck
+from tests.fakes.gpus import make_inventory
+from tests.fakes.kubelet import Kubelet
+from tests.runners.bench import Row
+
+ROUNDS = 300
+INVENTORY = make_inventory(16, 100)
+IDS = sorted(INVENTORY.slot_of)
+
+
+def milliseconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """The median, after a warm-up: on a busy machine the slow end tells of the machine."""
+    times = []
+    for _ in range(rounds + 10):
+        began = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times[10:])
+
+
+def request_of(size: int) -> messages.PreferredAllocationRequest:
+    shuffled = random.sample(IDS, len(IDS))
+    each = messages.ContainerPreferredAllocationRequest(available_deviceIDs=shuffled, allocation_size=size)
+    return messages.PreferredAllocationRequest(container_requests=[each])
+
+
+@contextmanager
+def parts_of(folder: Path) -> Iterator[Parts]:
+    """Everything that the calls need, on a node of temp folders."""
+    (folder / "hook.so").write_bytes(b"hook")
+    files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
+    files.prepare()
+    yield Parts(
+        board=Board(View(INVENTORY)),
+        files=files,
+        tell=lambda _: None,
+        start_check=NodeCheck(files, lambda: False, lambda _: None),
+        policy=Policy,
+    )
+
+
+def bench() -> Iterator[Row]:
+    """GetPreferredAllocation for 16 GPUs of 100 slots, Allocate, and both over the socket."""
+    loads = penalties([GpuLoad(uuid=uuid, busy=random.random()) for uuid in INVENTORY.slots_on], Weights())
+    for size in (1, 8):
+        asked = request_of(size)
+        took = milliseconds(lambda asked=asked: prefer(asked, View(INVENTORY), Policy))
+        yield Row(what=f"GetPreferredAllocation, 1600 slots, size {size}", value=took, unit="ms", limit=2.0)
+    weighed = milliseconds(lambda: prefer(request_of(8), View(INVENTORY), lambda: Policy(penalty=loads)))
+    built = milliseconds(lambda: request_of(8))
+    yield Row(what="… load-aware", value=max(weighed - built, 0.0), unit="ms", limit=2.0)
+    wanted = placement.Request(available=tuple(IDS), size=1)
+    yield Row(
+        what="… the choice alone",
+        value=milliseconds(lambda: placement.prefer(wanted, INVENTORY, Policy())),
+        unit="ms",
+    )
+    with tempfile.TemporaryDirectory(prefix="dp-") as name, parts_of(Path(name)) as parts:
+        yield from bench_allocate(parts)
+        yield from bench_socket(replace(parts), Path(name) / "k")
+
+
+def bench_allocate(parts: Parts) -> Iterator[Row]:
+    """The call's own work: folder, record and spec included."""
+    plugin, ids = DevicePlugin(parts, Streams()), iter(IDS)
+
+    def allocate() -> None:
+        each = messages.ContainerAllocateRequest(devices_ids=[next(ids)])
+        plugin.allocate(messages.AllocateRequest(container_requests=[each]), None)  # type: ignore[arg-type]
+
+    yield Row(what="Allocate of a new folder", value=milliseconds(allocate), unit="ms", limit=1.0)
+    again = iter(IDS * 2)
+    ids = again
+    yield Row(what="Allocate of slots given before", value=milliseconds(allocate), unit="ms", limit=1.0)
+
+
+def bench_socket(parts: Parts, folder: Path) -> Iterator[Row]:
+    """Over a real unix socket, gRPC on both sides included (in one process: the client's time counts too)."""
+    kubelet = Kubelet(folder).start()
+    server = PluginServer(folder, parts)
+    server.start()
+    try:
+        server.register(kubelet.socket, "nvshare.com/gpu", seconds=10)
+        shuffled = random.sample(IDS, len(IDS))
+        took = milliseconds(lambda: kubelet.prefer(shuffled, 1), 100)
+        yield Row(what="GetPreferredAllocation over the socket", value=took, unit="ms")
+        ids = iter(IDS)
+        took = milliseconds(lambda: kubelet.allocate(next(ids)), 100)
+        yield Row(what="Allocate over the socket", value=took, unit="ms")
+    finally:
+        server.stop()
+        kubelet.stop()

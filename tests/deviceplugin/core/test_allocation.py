@@ -1,0 +1,118 @@
+"""What Allocate checks, and what an allocation's texts say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from contract.allocation import key_of, parse, render
+from contract.errors import BadAllocation
+from deviceplugin.core import cdi
+from deviceplugin.core.allocation import allocate
+from deviceplugin.errors import BadSpec, Refused
+from deviceplugin.layout import Layout
+from tests.fakes.gpus import make_gpu, make_inventory
+
+A, B, C = (make_gpu(number).uuid for number in range(3))
+INVENTORY = make_inventory(3)
+LAYOUT = Layout(Path("/node"), Path("/cdi"))
+
+
+@pytest.mark.parametrize(
+    ("device_ids", "most", "code"),
+    [
+        pytest.param([f"{A}__0", f"{A}__1"], 0, "SameGpu", id="two slots of one GPU"),
+        pytest.param([f"{A}__0", f"{B}__1", f"{A}__2"], 0, "SameGpu", id="two of three on one GPU"),
+        pytest.param([f"{A}__0", f"{B}__0"], 1, "TooManyForContainer", id="more than a container may have"),
+        pytest.param([f"{A}__10"], 0, "UnknownDevice", id="a slot beyond the last"),
+        pytest.param(["GPU-ffff__0"], 0, "UnknownDevice", id="a GPU that is not here"),
+        pytest.param([], 0, "NothingAsked", id="no slot at all"),
+    ],
+)
+def test_a_container_that_may_not_have_these_slots_is_told_why(device_ids: list[str], most: int, code: str) -> None:
+    with pytest.raises(Refused) as caught:
+        allocate(device_ids, INVENTORY, most=most, now=1.0)
+
+    assert caught.value.refusal.code == code
+    assert str(caught.value).startswith(f"{code}: ")
+
+
+def test_slots_of_several_gpus_are_allocated() -> None:
+    allocation = allocate([f"{B}__3", f"{A}__0"], INVENTORY, most=2, now=7.5)
+
+    assert (allocation.uuids, allocation.device_ids) == ((A, B), (f"{A}__0", f"{B}__3"))
+
+
+def test_the_key_follows_from_the_slots_alone() -> None:
+    assert key_of(["b", "a"]) == key_of(["a", "b"]) != key_of(["a"])
+    assert len(key_of(["a"])) == 16
+
+
+def test_the_record_says_what_the_scheduler_reads() -> None:
+    allocation = allocate([f"{A}__0"], INVENTORY, most=0, now=7.5)
+    expected = {"key": allocation.key, "uuids": [A], "device_ids": [f"{A}__0"], "created": 7.5}
+
+    assert json.loads(render(allocation)) == expected
+    assert parse(render(allocation)) == allocation
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty, as after a power cut"),
+        pytest.param('{"key": "a"', id="half"),
+        pytest.param("[]", id="not an object"),
+        pytest.param('{"key": "a", "uuids": 3, "device_ids": [], "created": 1}', id="a number for a list"),
+    ],
+)
+def test_a_record_that_is_not_whole_is_refused(text: str) -> None:
+    with pytest.raises(BadAllocation):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"key": "a", "uuids": [], "device_ids": ["x"], "created": 1}', id="a key that is not its slots'"),
+        pytest.param('{"key": "a", "uuids": [], "device_ids": [], "created": 1}', id="no slots"),
+    ],
+)
+def test_a_record_whose_key_does_not_follow_from_its_slots_is_not_the_plugins(text: str) -> None:
+    assert not parse(text).has_its_own_key
+
+
+def test_the_spec_carries_hook_preload_file_own_folder_and_visible_gpus() -> None:
+    allocation = allocate([f"{A}__0", f"{B}__0"], INVENTORY, most=0, now=1.0)
+    spec = json.loads(cdi.render_spec(cdi.build_spec(allocation, LAYOUT)))
+    (device,) = spec["devices"]
+    edits = device["containerEdits"]
+
+    assert f"{spec['kind']}={device['name']}" == cdi.device_name(allocation.key) == f"nvshare.com/vgpu={allocation.key}"
+    assert edits["env"] == [f"NVIDIA_VISIBLE_DEVICES={A},{B}"]
+    assert [(mount["hostPath"], mount["containerPath"]) for mount in edits["mounts"]] == [
+        ("/node/hook", "/usr/lib/nvshare"),
+        ("/node/hook/ld.so.preload", "/etc/ld.so.preload"),
+        (f"/node/allocations/{allocation.key}", "/var/run/nvshare/mine"),
+    ]
+    assert all("ro" in mount["options"] and "noexec" not in mount["options"] for mount in edits["mounts"])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param({"devices": []}, id="no device"),
+        pytest.param({"kind": "nvidia.com/gpu"}, id="another's kind"),
+        pytest.param({"cdiVersion": "9"}, id="another version"),
+        pytest.param({"devices": [{"name": "-", "containerEdits": {}}]}, id="no name, no edits"),
+        pytest.param(
+            {"devices": [{"name": "a", "containerEdits": {"env": ["A"], "mounts": [{"hostPath": "x"}]}}]},
+            id="an environment without =, a relative path",
+        ),
+    ],
+)
+def test_a_spec_that_a_runtime_would_refuse_is_not_written(damage: dict[str, object]) -> None:
+    good = cdi.build_spec(allocate([f"{A}__0"], INVENTORY, most=0, now=1.0), LAYOUT)
+
+    assert cdi.render_spec(good)
+    with pytest.raises(BadSpec):
+        cdi.render_spec(good | damage)

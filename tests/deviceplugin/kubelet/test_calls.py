@@ -1,0 +1,266 @@
+"""The five calls over a real socket, and what they leave on the node."""
+
+import json
+import random
+import socket
+import threading
+from collections import Counter
+from pathlib import Path
+
+import grpc
+import pytest
+
+from contract.allocation import key_of
+from contract.device_id import decode
+from contract.load import GpuLoad, Load, encode_load
+from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
+from deviceplugin.settings import Inject
+from tests.deviceplugin.running_plugin import RunPlugin, Setup
+from tests.fakes.gpus import make_gpu
+
+A, B = (make_gpu(number).uuid for number in range(2))
+A0, A1, B0 = f"{A}__0", f"{A}__1", f"{B}__0"
+
+
+def test_every_slot_is_told_and_healthy(setup: Setup) -> None:
+    devices = setup.kubelet.wait_for_list()
+
+    assert Counter(decode(device_id).uuid for device_id in devices) == {make_gpu(n).uuid: 10 for n in range(4)}
+    assert all(devices.values())
+
+
+def test_pods_one_after_the_other_are_spread_whatever_the_order_of_the_ids(setup: Setup) -> None:
+    free = list(setup.kubelet.wait_for_list())
+    for _ in range(40):
+        random.shuffle(free)
+        (chosen,) = setup.kubelet.prefer(free, 1)
+        free.remove(chosen)
+        left = Counter(decode(device_id).uuid for device_id in free)
+        counts = [left[make_gpu(number).uuid] for number in range(4)]
+        assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize(
+    "odd", [["nonsense"], ["", ""], ["GPU-x__0", "\u2028"]], ids=["nonsense", "empty", "separator"]
+)
+def test_a_preference_is_given_whatever_is_asked(setup: Setup, odd: list[str]) -> None:
+    assert len(setup.kubelet.prefer([*odd, A0], 1)) == 1
+
+
+def test_by_cdi_the_answer_is_a_device_whose_spec_lies_ready(setup: Setup) -> None:
+    answer = setup.kubelet.allocate(A0, B0)
+    (device,) = answer.cdi_devices
+    kind, _, name = device.name.partition("=")
+    (path,) = setup.settings.layout.cdi.iterdir()
+    spec = json.loads(path.read_text())
+
+    assert (spec["kind"], spec["devices"][0]["name"]) == (kind, name)
+    assert not answer.envs
+    assert not answer.mounts
+
+
+def test_without_cdi_the_answer_is_environment_and_mounts(run_plugin: RunPlugin) -> None:
+    setup = run_plugin(inject=Inject.MOUNTS)
+    setup.kubelet.start()
+    setup.kubelet.wait_for_list()
+    answer = setup.kubelet.allocate(A0)
+    layout = setup.settings.layout
+
+    assert dict(answer.envs) == {"NVIDIA_VISIBLE_DEVICES": A}
+    assert [(mount.host_path, mount.container_path, mount.read_only) for mount in answer.mounts] == [
+        (str(layout.hook_folder), "/usr/lib/nvshare", True),
+        (str(layout.preload_file), "/etc/ld.so.preload", True),
+        (str(layout.allocation(key_of([A0]))), "/var/run/nvshare/mine", True),
+    ]
+    assert not answer.cdi_devices
+    assert not layout.cdi.exists()
+
+
+def test_the_allocation_folder_is_whole(setup: Setup) -> None:
+    setup.kubelet.allocate(B0, A0)
+    record = json.loads((setup.settings.layout.allocation(key_of([A0, B0])) / "allocation.json").read_text())
+
+    assert record["uuids"] == [A, B]
+    assert record["device_ids"] == [A0, B0]
+    assert [path.name for path in setup.settings.layout.allocations.iterdir()] == [record["key"]]
+
+
+def test_the_same_slots_again_are_a_new_life_of_the_same_folder(setup: Setup) -> None:
+    record = setup.settings.layout.allocation(key_of([A0])) / "allocation.json"
+    setup.kubelet.allocate(A0)
+    first = json.loads(record.read_text())["created"]
+    setup.kubelet.allocate(A0)
+
+    assert json.loads(record.read_text())["created"] > first
+
+
+@pytest.mark.parametrize(
+    ("device_ids", "reason"),
+    [
+        pytest.param([A0, A1], "SameGpu", id="two slots of one GPU"),
+        pytest.param(["GPU-ffff__0"], "UnknownDevice", id="a GPU that is not here"),
+        pytest.param([A0, B0, make_gpu(2).uuid + "__0"], "TooManyForContainer", id="more than allowed"),
+    ],
+)
+def test_a_refusal_reaches_the_kubelet_with_its_reason(
+    run_plugin: RunPlugin, device_ids: list[str], reason: str
+) -> None:
+    setup = run_plugin(most_per_container=2)
+    setup.kubelet.start()
+    setup.kubelet.wait_for_list()
+    with pytest.raises(grpc.RpcError) as caught:
+        setup.kubelet.allocate(*device_ids)
+
+    assert caught.value.details().startswith(f"{reason}: ")  # type: ignore[attr-defined]
+    assert list(setup.settings.layout.allocations.iterdir()) == []
+
+
+def test_a_node_that_cannot_be_written_is_a_refusal_and_not_a_crash(setup: Setup) -> None:
+    setup.settings.layout.cdi.rmdir()
+    setup.settings.layout.cdi.write_text("a file where the folder was")
+    with pytest.raises(grpc.RpcError) as caught:
+        setup.kubelet.allocate(A0)
+
+    assert caught.value.details().startswith("AllocationFailed: ")  # type: ignore[attr-defined]
+    assert setup.kubelet.prefer([A0], 1) == [A0]
+
+
+# ---------------------------------------------------------------------------------------------- before the start
+def take_folder(setup: Setup, key: str) -> None:
+    (setup.settings.layout.allocation(key) / "allocation.json").unlink()
+    setup.settings.layout.allocation(key).rmdir()
+
+
+def take_spec(setup: Setup, key: str) -> None:
+    next(setup.settings.layout.cdi.glob(f"*{key}*")).unlink()
+
+
+def take_hook(setup: Setup, _key: str) -> None:
+    setup.settings.layout.hook.unlink()
+
+
+def take_preload_file(setup: Setup, _key: str) -> None:
+    setup.settings.layout.preload_file.unlink()
+
+
+@pytest.mark.parametrize("take", [take_folder, take_spec, take_hook, take_preload_file], ids=lambda it: it.__name__)
+def test_before_a_container_starts_what_was_taken_is_there_again(take: object, setup: Setup) -> None:
+    key = key_of([A0, B0])
+    setup.kubelet.allocate(A0, B0)
+    take(setup, key)  # type: ignore[operator]
+    setup.kubelet.start_container(B0, A0)
+
+    layout = setup.settings.layout
+    assert (layout.allocation(key) / "allocation.json").is_file()
+    assert len(list(layout.cdi.glob(f"*{key}*"))) == 1
+    assert (layout.hook.read_bytes(), layout.preload_file.read_text()) == (
+        b"hook 1",
+        "/usr/lib/nvshare/libnvshare.so\n",
+    )
+
+
+def test_a_container_does_not_start_without_a_hook(setup: Setup) -> None:
+    setup.kubelet.allocate(A0)
+    setup.settings.layout.hook.unlink()
+    setup.settings.hook_file.unlink()
+    with pytest.raises(grpc.RpcError) as caught:
+        setup.kubelet.start_container(A0)
+
+    assert caught.value.details().startswith("NodeNotReady: ")  # type: ignore[attr-defined]
+    assert "--hook-file" in caught.value.details()  # type: ignore[attr-defined]
+
+
+def test_a_container_starts_without_a_scheduler_and_a_warning_says_so(setup: Setup) -> None:
+    setup.kubelet.allocate(A0)
+    setup.kubelet.start_container(A0)
+
+    assert setup.happenings.wait_for(Unanswered).allocation.key == key_of([A0])
+
+
+def test_no_warning_where_a_scheduler_answers(setup: Setup) -> None:
+    setup.kubelet.allocate(A0)
+    with socket.socket(socket.AF_UNIX) as scheduler:
+        scheduler.bind(str(setup.settings.layout.socket(key_of([A0]))))
+        scheduler.listen()
+        setup.kubelet.start_container(A0)
+
+    assert not [each for each in setup.happenings.all if isinstance(each, Unanswered)]
+
+
+# ---------------------------------------------------------------------------------------------- health
+def healthy(uuid: str, *, wanted: bool) -> object:
+    """All slots of the GPU are so, and all of the others are healthy."""
+    return lambda devices: all(
+        is_healthy is (wanted or decode(key).uuid != uuid) for key, is_healthy in devices.items()
+    )
+
+
+def test_all_slots_of_a_gpu_flip_together_when_it_is_lost_and_come_back(setup: Setup) -> None:
+    before = setup.kubelet.lists
+    gone = setup.library.gpus.pop(A)
+    setup.kubelet.wait_for_list(healthy(A, wanted=False), after=before)
+    setup.happenings.wait_for(GpuUnhealthy)
+    between = setup.kubelet.lists
+    setup.library.gpus[A] = gone
+    setup.kubelet.wait_for_list(healthy(A, wanted=True), after=between)
+
+    assert setup.happenings.wait_for(GpuRecovered).uuid == A
+    assert between - before == 1, "one change is one list: the kubelet writes its checkpoint at each"
+
+
+def test_a_critical_xid_takes_the_gpu_away_for_a_time_and_an_applications_does_not(setup: Setup) -> None:
+    before = setup.kubelet.lists
+    setup.library.raise_xid(A, 13)
+    setup.library.raise_xid(None, 79)
+    setup.library.raise_xid(B, 48)
+    setup.kubelet.wait_for_list(healthy(B, wanted=False), after=before)
+    setup.kubelet.wait_for_list(healthy(B, wanted=True), after=before + 1)
+
+    assert [each.uuid for each in setup.happenings.all if isinstance(each, GpuUnhealthy)] == [B]
+    assert "XID 48" in setup.happenings.wait_for(GpuUnhealthy).why
+
+
+def test_a_gpu_that_is_added_is_shared(setup: Setup) -> None:
+    added = make_gpu(9)
+    setup.library.gpus[added.uuid] = added
+
+    assert setup.kubelet.wait_for_list(lambda devices: len(devices) == 50)[f"{added.uuid}__9"]
+
+
+def test_no_gpu_goes_when_nvml_alone_is_away(setup: Setup) -> None:
+    setup.library.answers = False
+    assert setup.library.was_refused.wait(10)
+    added = make_gpu(9)
+    setup.library.gpus[added.uuid] = added
+    setup.library.answers = True
+
+    assert all(setup.kubelet.wait_for_list(lambda devices: len(devices) == 50).values())
+
+
+def answer_load(path: Path, *loads: GpuLoad) -> socket.socket:
+    """A scheduler that answers one question after the other, until closed."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def answer() -> None:
+        while True:
+            try:
+                connection = listener.accept()[0]
+            except OSError:
+                return
+            with connection:
+                connection.recv(64)
+                connection.sendall(encode_load(Load(loads, 0)))
+
+    threading.Thread(target=answer, daemon=True).start()
+    return listener
+
+
+def test_a_drained_gpu_is_not_given_out(setup: Setup) -> None:
+    before = setup.kubelet.lists
+    scheduler = answer_load(setup.settings.control_socket, GpuLoad(uuid=A, drained=True))
+    setup.kubelet.wait_for_list(healthy(A, wanted=False), after=before)
+    scheduler.shutdown(socket.SHUT_RDWR)
+
+    assert setup.happenings.wait_for(GpuUnhealthy).why == "an operator has drained it"

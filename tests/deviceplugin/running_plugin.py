@@ -1,0 +1,48 @@
+"""The whole plugin in this process, on a node of temp folders and GPUs that do not exist."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from deviceplugin.gpus.publisher import Board
+from deviceplugin.plugin import Plugin
+from deviceplugin.settings import Settings, Times
+from tests.fakes.gpus import FakeLibrary, Happenings, make_gpu
+from tests.fakes.kubelet import Kubelet
+
+FAST = Times(rescan=0.2, check=0.05, quiet=0.2, release=0.2, report=0.05, load_fresh=2.0)
+
+
+@dataclass
+class Setup:
+    """Everything a test may touch."""
+
+    kubelet: Kubelet
+    library: FakeLibrary
+    plugin: Plugin
+    happenings: Happenings
+    settings: Settings
+
+    @property
+    def board(self) -> Board:
+        return self.plugin.board
+
+
+RunPlugin = Callable[..., Setup]
+
+
+@contextmanager
+def running(settings: Settings, *, gpus: int = 4) -> Iterator[Setup]:
+    """The plugin in a thread, registered or not, as its kubelet wants."""
+    library = FakeLibrary(*(make_gpu(number) for number in range(gpus)))
+    plugin, happenings, stop = Plugin(settings, library), Happenings(), threading.Event()
+    happenings.listen_to(plugin)
+    thread = threading.Thread(target=plugin.run, args=(stop,))
+    thread.start()
+    try:
+        yield Setup(Kubelet(settings.kubelet_folder), library, plugin, happenings, settings)
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive(), "the plugin does not end"

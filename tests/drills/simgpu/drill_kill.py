@@ -1,0 +1,24 @@
+"""kill -9 at any instruction: the shared file stays whole, and what the killed had is gone.
+
+Programs that spend most of their time inside transactions (short kernels, each waited for, memory that pages) are
+killed at random moments.  After every kill the state is checked; at the end the record too: no interval lies over
+another.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tests.fakes.gpu_machine import Machine
+from tests.runners.drills import Drill, count
+from tests.simgpu.kills import kills
+
+
+def _thousand_kills() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), "2xT4-16GB", {"record_entries": "4000000"})
+        return kills(machine, count(1000))
+
+
+DRILLS = [Drill("programs killed at random instructions leave the shared file whole", _thousand_kills)]

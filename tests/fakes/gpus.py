@@ -1,0 +1,150 @@
+"""Stand-ins for what the room's Protocols name: GPUs without a library, and a recorder that remembers.
+
+Owns no behaviour of ours.  May import `deviceplugin`.
+"""
+
+import contextlib
+import queue
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+
+from contract.load import GpuLoad, Load, encode_load
+from contract.sharing.inventory import Gpu, Inventory
+from deviceplugin.core.events import Happening
+from deviceplugin.core.inventory import Rules, take_stock
+from deviceplugin.core.retention import Listed
+from deviceplugin.errors import GpuGone, NvmlUnavailable
+from deviceplugin.gpus.nvml import Xid
+from deviceplugin.plugin import Plugin
+
+T = TypeVar("T")
+
+
+def make_gpu(number: int, **other: object) -> Gpu:
+    """GPU-0000…number."""
+    values: dict[str, object] = {
+        "uuid": f"GPU-{number:08x}-0000-0000-0000-000000000000",
+        "model": "Test GPU",
+        "memory_bytes": 16 << 30,
+        "compute": "9.0",
+    }
+    return Gpu(**(values | other))  # type: ignore[arg-type]
+
+
+def make_inventory(gpus: int, slots: int = 10) -> Inventory:
+    """So many equal GPUs."""
+    return take_stock([make_gpu(number) for number in range(gpus)], Rules(slots=slots))
+
+
+class FakeLibrary:
+    """GPUs that come, go and raise XIDs when told to."""
+
+    def __init__(self, *gpus: Gpu) -> None:
+        self.gpus = {gpu.uuid: gpu for gpu in gpus}
+        self.answers = True
+        self.was_refused = threading.Event()
+        self._xids: queue.Queue[Xid] = queue.Queue()
+
+    def rescan(self) -> list[Gpu]:
+        if not self.answers:
+            self.was_refused.set()
+            raise NvmlUnavailable("NVML does not answer")
+        return list(self.gpus.values())
+
+    def check(self, uuid: str) -> None:
+        if uuid not in self.gpus:
+            raise GpuGone(f"GPU {uuid} is not there")
+
+    def wait_for_xid(self, seconds: float) -> Xid | None:
+        try:
+            return self._xids.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def raise_xid(self, uuid: str | None, number: int) -> None:
+        self._xids.put(Xid(uuid, number))
+
+    def close(self) -> None:
+        pass
+
+
+class FakeKubelet:
+    """pod-resources as a test wants it; a question in `silent` is not answered."""
+
+    def __init__(self) -> None:
+        self.listed = Listed()
+        self.others: Mapping[str, str] = {}
+        self.silent: set[str] = set()
+
+    def list_pods(self) -> Listed:
+        if "List" in self.silent:
+            raise grpc.RpcError("away")
+        return self.listed
+
+    def foreign(self) -> Mapping[str, str]:
+        if "GetAllocatableResources" in self.silent:
+            raise grpc.RpcError("away")
+        return self.others
+
+
+class FakeScheduler:
+    """Answers the load query on a control socket, until it ends."""
+
+    def __init__(self, control_socket: Path, *drained: str) -> None:
+        self.drained: frozenset[str] = frozenset(drained)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(control_socket))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection:
+                    connection.recv(1024)
+                    load = Load(tuple(GpuLoad(uuid=uuid, drained=True) for uuid in self.drained), 0)
+                    connection.sendall(encode_load(load))
+
+    def end(self) -> None:
+        """As a killed one: its socket stays behind."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+
+class Happenings:
+    """Remembers what a plugin told, and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.all: list[Happening] = []
+        self._news = threading.Condition()
+
+    def listen_to(self, plugin: Plugin) -> None:
+        """Beside whoever else is told; before the plugin runs."""
+        tell = plugin.tell
+
+        def told(happening: Happening) -> None:
+            tell(happening)
+            with self._news:
+                self.all.append(happening)
+                self._news.notify_all()
+
+        plugin.tell = told  # type: ignore[method-assign]
+        plugin.watch._tell = told
+
+    def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
+        """The so many-th of its kind that is the one."""
+
+        def found() -> list[T]:
+            return [each for each in self.all if isinstance(each, kind) and is_it(each)]
+
+        with self._news:
+            assert self._news.wait_for(lambda: len(found()) >= count, 15), f"no {kind.__name__} among {self.all}"
+            return found()[count - 1]

@@ -1,0 +1,25 @@
+"""How `make test` runs two tests at a time: those on a node one after the other, beside all others, file by file.
+
+Tests on a node mostly wait, and share one node; what else runs meanwhile may be busy.  A plugin of tests/conftest.py.
+May import pytest-xdist.
+"""
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+DIST = "loadscope"
+"""What `make test` gives as --dist."""
+_ON_A_NODE = ("tests/system/cluster/", "tests/system/install/", "tests/system/deviceplugin/")
+
+
+class _Queues(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types
+    """One queue for the node; each other file is one of its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "node" if nodeid.startswith(_ON_A_NODE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return _Queues(config, log) if config.getoption("dist") == DIST else None

@@ -1,0 +1,247 @@
+"""Side by side where it fits, long turns where it does not, and growth that is reserved first."""
+
+import pytest
+
+from contract.grammar import AllocationKind
+from schedulerd.core import memory, operator
+from schedulerd.core.messages import Reserve, Using
+from schedulerd.core.model import MIB, Container, Rules
+from schedulerd.errors import NoMemory
+from tests.fakes.containers import Floor
+
+GIB = 1024 * MIB
+CARD = 16 * GIB
+
+
+@pytest.fixture
+def floor():
+    return Floor(Rules(), capacity=CARD, gpus=1)
+
+
+def join(floor, key, *, has=0, **facts):
+    process = floor.join(Container(key=key, gpus=("GPU-1",), **facts))
+    use(floor, process, has)
+    return process
+
+
+def use(floor, process, size):
+    floor.turns.using(process, Using("GPU-1", size, 0), floor.now)
+    floor.carry_out()
+
+
+def reserve(floor, process, size):
+    floor.turns.reserve(process, Reserve("GPU-1", size), floor.now)
+    floor.carry_out()
+
+
+def test_two_that_fit_run_side_by_side(floor):
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+
+    assert sorted(floor.open_on("GPU-1")) == ["a", "b"]
+    assert all(grant.beside for seat in floor.seats.values() for grant in seat.turns.values())
+
+
+def test_two_that_do_not_fit_take_turns(floor):
+    a, b = join(floor, "a", has=12 * GIB), join(floor, "b", has=12 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+
+    assert floor.open_on("GPU-1") == ["a"]
+
+
+def test_contexts_count_though_nobody_reports_them():
+    floor = Floor(Rules(context_bytes=1 * GIB, card_reserve=0), capacity=CARD, gpus=1)
+    a, b = join(floor, "a", has=7 * GIB + MIB), join(floor, "b", has=7 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+
+    assert floor.open_on("GPU-1") == ["a"]
+
+
+def test_a_card_of_unknown_size_is_nobodys_to_share():
+    floor = Floor(Rules(), capacity=None, gpus=1)
+    a, b = join(floor, "a"), join(floor, "b")
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+
+    assert floor.open_on("GPU-1") == ["a"]
+
+
+def test_never_means_never():
+    floor = Floor(Rules(side_by_side=False), capacity=CARD, gpus=1)
+    a, b = join(floor, "a"), join(floor, "b")
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+
+    assert floor.open_on("GPU-1") == ["a"]
+
+
+def test_a_big_one_is_served_though_small_ones_could_share_for_ever(floor):
+    small = [join(floor, key, has=5 * GIB) for key in "ab"]
+    big = join(floor, "big", has=14 * GIB)
+    for process in (*small, big):
+        floor.want(process, "GPU-1")
+    for _ in range(30):
+        floor.pass_time(5.0)
+        floor.answer_yields()
+        for process in small:
+            floor.want(process, "GPU-1")
+        if floor.open_on("GPU-1") == ["big"]:
+            return
+    raise AssertionError("the big one waits for ever")
+
+
+def test_growth_is_granted_when_the_neighbours_have_left(floor):
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+    assert a not in floor.reserved
+
+    floor.answer_yields()
+    assert floor.reserved[a] == 12 * GIB
+
+
+def test_growth_that_fits_is_granted_at_once(floor):
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+    reserve(floor, a, 7 * GIB)
+
+    assert floor.reserved[a] == 7 * GIB
+    assert not floor.seats[b].asked
+
+
+def test_two_that_both_outgrow_the_card_do_not_wait_for_each_other(floor):
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+    reserve(floor, b, 12 * GIB)
+    floor.answer_yields()
+
+    assert floor.reserved == {a: 12 * GIB, b: 12 * GIB}
+
+
+def test_nobody_grows_beyond_its_cap(floor):
+    a = join(floor, "a", memory=4 * GIB)
+
+    with pytest.raises(NoMemory):
+        reserve(floor, a, 4 * GIB + 1)
+
+
+def test_what_cannot_be_paged_must_fit_the_card(floor):
+    join(floor, "a", has=10 * GIB, allocation=AllocationKind.PLAIN)
+    b = join(floor, "b", allocation=AllocationKind.PLAIN)
+
+    with pytest.raises(NoMemory):
+        reserve(floor, b, 8 * GIB)
+
+
+def turn_of(floor, process):
+    floor.want(process, "GPU-1")
+    (grant,) = floor.seats[process].turns.values()
+    return grant.quantum_ms / 1000
+
+
+def test_turns_are_short_where_all_fits(floor):
+    assert turn_of(floor, join(floor, "a", has=6 * GIB)) == pytest.approx(0.1)
+
+
+def test_turns_are_so_long_that_switching_costs_two_percent_until_the_first_pause_will_do():
+    rules = Rules(paging_rate=5e9)
+    floor = Floor(rules, capacity=CARD, gpus=1)
+    a, _ = join(floor, "a", has=12 * GIB), join(floor, "b", has=12 * GIB)
+    (gpu,) = floor.turns.grants.gpus.values()
+    cost = memory.switch_seconds(rules, gpu, floor.turns.tenants["a"].shares["GPU-1"])
+
+    assert cost > 1.0
+    assert turn_of(floor, a) == pytest.approx(cost / 0.02 * 1.25, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("facts", "fixed", "seconds"),
+    [
+        pytest.param({"quantum": 7.0}, None, 7.0, id="by annotation"),
+        pytest.param({}, 3.0, 3.0, id="by the operator"),
+        pytest.param({"quantum": 7.0}, 3.0, 7.0, id="the annotation goes before"),
+    ],
+)
+def test_a_fixed_turn_is_kept(floor, facts, fixed, seconds):
+    a = join(floor, "a", has=12 * GIB, **facts)
+    join(floor, "b", has=12 * GIB)
+    operator.set_quantum(floor.turns, None, fixed, floor.now)
+
+    assert turn_of(floor, a) == pytest.approx(seconds)
+
+
+def test_memory_of_the_dead_counts_no_more(floor):
+    a, b = join(floor, "a", has=12 * GIB), join(floor, "b", has=12 * GIB)
+    floor.want(a, "GPU-1")
+    floor.leave(b)
+    (gpu,) = floor.turns.grants.gpus.values()
+
+    assert gpu.needed == 12 * GIB + floor.turns.rules.context_bytes
+
+
+PLAIN = AllocationKind.PLAIN
+
+
+def promised_and_gone(floor, a, _mate):
+    """It dies; another process of its container lives on, with nothing."""
+    reserve(floor, a, 12 * GIB)
+    use(floor, a, 12 * GIB)
+    floor.leave(a)
+
+
+def promised_and_freed(floor, a, _mate):
+    reserve(floor, a, 12 * GIB)
+    use(floor, a, 12 * GIB)
+    use(floor, a, 0)
+
+
+def promised_and_freed_by_another(floor, a, mate):
+    reserve(floor, a, 12 * GIB)
+    reserve(floor, mate, 4 * GIB)
+    use(floor, mate, 1 * GIB)
+    use(floor, mate, 0)
+
+
+@pytest.mark.parametrize(
+    ("happens", "counted"),
+    [
+        pytest.param(promised_and_gone, 0, id="who was promised it is gone"),
+        pytest.param(promised_and_freed, 0, id="it has been freed"),
+        pytest.param(promised_and_freed_by_another, 12 * GIB, id="what another one frees does not matter"),
+    ],
+)
+def test_what_was_reserved_counts_until_it_is_given_back(floor, happens, counted):
+    a, mate = (join(floor, "a", allocation=PLAIN) for _ in range(2))
+    happens(floor, a, mate)
+    (gpu,) = floor.turns.grants.gpus.values()
+
+    assert gpu.needed == counted + floor.turns.rules.context_bytes * len(floor.seats)
+
+
+def test_neighbours_may_have_what_was_given_back(floor):
+    a = join(floor, "a", allocation=PLAIN)
+    mate, b = join(floor, "a", allocation=PLAIN), join(floor, "b", allocation=PLAIN)
+    promised_and_gone(floor, a, mate)
+    reserve(floor, b, 8 * GIB)
+
+    assert floor.reserved[b] == 8 * GIB
+
+
+def test_a_promise_that_is_still_waited_for_is_not_given_back_by_freeing(floor):
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    floor.want(a, "GPU-1")
+    floor.want(b, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+    use(floor, a, 5 * GIB)
+    floor.answer_yields()
+    (gpu,) = floor.turns.grants.gpus.values()
+
+    assert floor.reserved[a] == 12 * GIB
+    assert gpu.tenants["a"].shares["GPU-1"].allocated == 12 * GIB

@@ -1,0 +1,327 @@
+"""What becomes of a container while the cluster says nothing of it, or said something of an older pod of its name.
+
+The folders, the server and the loop are real and turned by the test; the observer and the kernel's word on which pod a
+process runs in are the test's.
+"""
+
+import json
+import socket
+import time
+from itertools import pairwise
+
+import pytest
+
+from contract.allocation import Allocation
+from contract.grammar import Mode
+from contract.line import Line, decode, encode
+from schedulerd.core.model import Rules
+from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.turns import Turns
+from schedulerd.eventloop.loop import Loop
+from schedulerd.identity.clients import Folders
+from schedulerd.identity.lookups import Questions
+from schedulerd.policies import FOREVER
+from schedulerd.protocol.sessions import Desk
+from schedulerd.server.server import Server
+from tests.fakes.wire.client import PATIENCE
+
+OLD, NEW = (f"{one}0000000-0000-0000-0000-000000000000" for one in "12")
+SILENCE = PodFacts()
+NAME_ALONE = PodFacts(namespace="team", pod="train-0", container="main")
+
+
+class Stage:
+    """A node: folders, a daemon's parts, a clock that may be put forward."""
+
+    def __init__(self, folder):
+        self.folder, self.ahead = folder, 0.0
+        self.asked: list[dict[str, str]] = []
+        self.forgotten: list[str] = []
+        self.start()
+
+    def start(self):
+        """Also anew, as after the daemon's death: what it held in memory is gone."""
+        self.loop = Loop(lambda: time.monotonic() + self.ahead)
+        self.node = Node()
+        self.server = Server(self.loop, Desk(Turns(Rules(), epoch="0000000a"), None))
+        self.folders = Folders(self.folder, self.server, self.node, self.ask)
+        self.server.desk.registry = self.folders
+        self.server.on_ask = self.folders.ask_cluster
+        self.folders.pod_of = lambda _pid: self.pod
+        self.pod = None
+        """The pod that every process is seen in."""
+        self.folders.start()
+
+    def ask(self, line):
+        if line.verb == "who":
+            self.asked.append(dict(line.words))
+        else:
+            self.forgotten.append(line.words["key"])
+        return 1
+
+    def allocate(self, key, created=1.0, gpus=("GPU-1", "GPU-2")):
+        text = json.dumps({"key": key, "uuids": gpus, "device_ids": [f"{one}__0" for one in gpus], "created": created})
+        (self.folder / key).mkdir(exist_ok=True)
+        (self.folder / key / "allocation.json").write_text(text)
+        self.until(lambda: (self.folder / key / "scheduler.sock").exists())
+
+    def until(self, said):
+        end = time.monotonic() + PATIENCE
+        self.loop.add_alarm(lambda: self.loop.clock() + 0.01, lambda _now: None)
+        while not said():
+            assert time.monotonic() < end, "not in time"
+            self.loop.turn()
+        self.loop._alarms.pop()
+
+    def hello(self, key):
+        """A process comes through the socket; what it hears first, and its connection."""
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(self.folder / key / "scheduler.sock"))
+        client.setblocking(False)
+        client.sendall(encode(Line("hello", {"v": "1", "pid": "1", "gpus": "GPU-1"})))
+        return client
+
+    def hears(self, client):
+        heard = b""
+
+        def some():
+            nonlocal heard
+            try:
+                heard += client.recv(65536)
+            except BlockingIOError:
+                return False
+            return heard.endswith(b"\n") or not heard
+
+        self.until(some)
+        return decode(heard.splitlines()[0]) if heard else None
+
+    def answered(self, count, facts):
+        """The observer answers the newest of so many questions."""
+        self.until(lambda: len(self.asked) >= count)
+        assert len(self.asked) == count
+        self.folders.answered(self.asked[-1]["key"], facts)
+        self.server.carry_out()
+
+    def pass_time(self, seconds):
+        self.ahead += seconds
+        self.until(lambda: True)
+        for _ in range(3):
+            self.loop._ring(self.loop.clock())
+
+    def kept(self, key):
+        path = self.folder / key / "pod.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Stage(tmp_path)
+
+
+def said(uid=NEW, **more):
+    return PodFacts(uid=uid, namespace="team", pod="train-0", container="main", **more)
+
+
+@pytest.mark.parametrize("silence", [pytest.param(SILENCE, id="no owner"), pytest.param(NAME_ALONE, id="no pod")])
+def test_what_is_known_without_a_uid_lets_in_and_is_neither_kept_nor_the_last_word(node, silence):
+    node.allocate("k1")
+    client = node.hello("k1")
+    node.answered(1, silence)
+
+    assert node.hears(client).words["mode"] == "per-device"
+    assert node.kept("k1") is None
+    again = node.hello("k1")
+    assert node.hears(again).words["mode"] == "per-device"
+    node.pass_time(3.1)
+    node.answered(2, said(mode=Mode.GANG, memory=4096))
+    assert node.hears(client) is None
+    late = node.hears(node.hello("k1"))
+    assert (late.words["mode"], late.words["memory"]) == ("gang", "4096")
+    assert node.kept("k1")["uid"] == NEW
+
+
+def test_silence_that_an_older_daemon_kept_is_not_believed(node):
+    node.allocate("k1")
+    (node.folder / "k1" / "pod.json").write_text('{"of": "k1.1000", "uid": "", "mode": null}')
+    node.hello("k1")
+    node.answered(1, said())
+
+    assert node.kept("k1")["uid"] == NEW
+
+
+def test_an_answer_that_knows_less_takes_nothing_away(node):
+    node.allocate("k1")
+    client = node.hello("k1")
+    node.answered(1, said(memory=4096))
+    node.hears(client)
+    node.folders.answered("k1.1000", SILENCE)
+
+    assert node.hears(node.hello("k1")).words["memory"] == "4096"
+    assert node.kept("k1")["memory"] == 4096
+
+
+def test_a_late_answer_does_not_take_the_place_of_what_is_kept_of_the_next_container(node):
+    node.allocate("k1", created=1.0)
+    first = node.hello("k1")
+    node.answered(1, SILENCE)
+    assert node.hears(first).verb == "welcome"
+    node.allocate("k1", created=2.0)
+    node.hello("k1")
+    node.answered(2, said(uid=NEW))
+    node.folders.answered("k1.1000", said(uid=OLD))
+
+    assert node.kept("k1")["of"] == "k1.2000"
+    assert node.node.pods["k1.1000"].uid == OLD
+
+
+def test_a_pod_made_again_under_its_name_is_asked_for_once_more_before_it_is_refused(node):
+    node.allocate("k1")
+    node.hello("k1")
+    node.answered(1, said(uid=OLD, memory=1))
+    node.pod = NEW
+    client = node.hello("k1")
+    node.answered(2, said(uid=NEW, memory=4096))
+
+    assert node.asked[1]["uid"] == NEW
+    assert node.hears(client).words["memory"] == "4096"
+    assert node.kept("k1")["uid"] == NEW
+
+
+def test_another_pods_process_is_refused_when_the_cluster_has_confirmed_it_and_then_at_once(node):
+    node.allocate("k1")
+    node.hello("k1")
+    node.answered(1, said(uid=OLD))
+    node.pod = NEW
+    client = node.hello("k1")
+    node.answered(2, said(uid=OLD))
+
+    assert node.hears(client).words["code"] == "not-yours"
+    assert node.hears(node.hello("k1")).words["code"] == "not-yours"
+    assert (len(node.asked), node.node.foreign) == (2, 2)
+
+
+def test_who_is_refused_while_the_cluster_is_silent_is_heard_again_when_it_speaks(node):
+    node.allocate("k1")
+    node.hello("k1")
+    node.answered(1, said(uid=OLD))
+    node.pod = NEW
+    client = node.hello("k1")
+    node.answered(2, SILENCE)
+    assert node.hears(client).words["code"] == "not-yours"
+    node.pass_time(3.1)
+    node.answered(3, said(uid=NEW))
+
+    assert node.hears(client) is None
+    assert node.hears(node.hello("k1")).verb == "welcome"
+
+
+def test_who_was_let_in_while_nothing_was_known_is_put_out_when_it_is_another_pods(node):
+    node.allocate("k1")
+    node.pod = OLD
+    client = node.hello("k1")
+    node.answered(1, SILENCE)
+    assert node.hears(client).verb == "welcome"
+    node.pass_time(3.1)
+    node.answered(2, said(uid=NEW))
+
+    assert node.hears(client) is None
+
+
+def test_a_client_whose_folder_goes_while_it_says_hello_costs_nobody_else_anything(node):
+    node.allocate("k1")
+    client = node.hello("k1")
+    real = node.server.on_ask
+
+    def gone(connection, hello):
+        (node.folder / "k1" / "allocation.json").unlink()
+        real(connection, hello)
+
+    node.server.on_ask = gone
+    node.answered(1, said(memory=1))
+
+    assert node.hears(client).words["memory"] == "1"
+
+
+def books_of(node):
+    one = node.folders
+    return [
+        one._known,
+        one._current,
+        one._doubted,
+        one._foreign,
+        node.node.pods,
+        one.questions._open,
+    ]
+
+
+@pytest.mark.parametrize("facts", [pytest.param(said(), id="known"), pytest.param(SILENCE, id="asked for to the end")])
+def test_of_allocations_that_have_gone_nothing_is_kept(node, facts):
+    for number in range(1, 6):
+        node.allocate("k1", created=float(number))
+        client = node.hello("k1")
+        node.answered(number, facts)
+        node.hears(client)
+        client.close()
+    node.until(lambda: not node.server.connections)
+    node.folders._look(node.loop.clock())
+    assert sorted(node.forgotten) == [f"k1.{number}000" for number in range(1, 5)]
+    (node.folder / "k1").rename(node.folder / ".k1.gone")
+    node.until(lambda: len(node.forgotten) == 5)
+
+    assert [len(book) for book in books_of(node)] == [0] * 6
+
+
+def test_of_who_is_still_here_all_is_kept_when_its_folder_goes(node):
+    node.allocate("k1")
+    client = node.hello("k1")
+    node.answered(1, said())
+    node.hears(client)
+    (node.folder / "k1").rename(node.folder / ".k1.gone")
+    node.until(lambda: not node.folders._listening)
+
+    assert node.node.pods["k1.1000"].uid == NEW
+    client.close()
+    node.until(lambda: not node.server.connections)
+    node.pass_time(11)
+    assert node.node.pods == {}
+
+
+def asking():
+    lines, wanted = [], {"k.1000"}
+    return Questions(lambda line: lines.append(line) or 1, wanted.__contains__), lines, wanted
+
+
+ALLOCATION = Allocation("k", ("GPU-1",), ("GPU-1__0",), 1.0)
+
+
+def test_a_question_is_put_again_after_pauses_that_grow_to_half_a_minute():
+    questions, lines, _wanted = asking()
+    questions.put(ALLOCATION, None, 0.0)
+    times = [0.0]
+    while len(times) < 9:
+        times.append(questions.next_alarm)
+        questions.put_due(times[-1])
+
+    assert len(lines) == 9
+    assert [b - a for a, b in pairwise(times)] == [3, 4, 6, 10, 18, 32, 32, 32]
+
+
+def test_nobody_is_asked_for_who_has_gone_until_somebody_comes():
+    questions, lines, wanted = asking()
+    questions.put(ALLOCATION, None, 0.0)
+    wanted.clear()
+    questions.put_due(questions.next_alarm)
+    assert (len(lines), questions.next_alarm) == (1, FOREVER)
+    questions.put(ALLOCATION, None, 100.0)
+
+    assert (len(lines), questions.next_alarm < FOREVER) == (2, True)
+
+
+def test_an_observer_that_comes_is_asked_at_once_whatever_is_open():
+    questions, lines, _wanted = asking()
+    questions.put(ALLOCATION, "uid-1", 0.0)
+    questions.put_all(0.5)
+    questions.close("k.1000")
+    questions.put_all(1.0)
+
+    assert [line.words["uid"] for line in lines] == ["uid-1", "uid-1"]

@@ -1,0 +1,138 @@
+"""Who uses a GPU without being known: the observer on the software GPU's NVML, a real turn process, the real hook."""
+
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from contract.line import decode
+from contract.shared_memory import LEDGER_SLOTS
+from schedulerd.control import status
+from schedulerd.control.client import ControlClient
+from schedulerd.core.model import Container, Rules
+from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.turns import Turns
+from schedulerd.observer.service import Observer
+from schedulerd.settings import build_parser, read_settings
+from tests.fakes.gpu_machine import BUILD, ROOT, Machine, in_own_process_namespace
+from tests.fakes.wire.client import PATIENCE, running_daemon
+
+HOOK = ROOT / "build" / "hook" / "libnvshare.so"
+HERE = pytest.param(list, id="on the host")
+IN_A_CONTAINER = pytest.param(in_own_process_namespace, id="as process 1 of a container")
+
+
+class Events:
+    """The cluster, as far as it is told of the node."""
+
+    watching = True
+    dropped_events = 0
+
+    def __init__(self):
+        self.told = []
+
+    def tell_node(self, *, reason, message, topic):
+        assert topic in message
+        self.told.append((reason, message))
+
+
+def until(said):
+    end = time.monotonic() + PATIENCE
+    while not (found := said()):
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.02)
+    return found
+
+
+def look(control, times):
+    """An observer looks so many times, in a process of its own: what its page counts, and the events."""
+    observer = Observer(read_settings(build_parser().parse_args([f"--control={control}"]), {}))
+    observer.cluster = Events()
+    threading.Thread(target=observer.follow, daemon=True).start()
+    until(lambda: not observer.healthy())
+    for _ in range(times):
+        observer.look(with_processes=True)
+    counts = [line for line in observer.metrics() if line.startswith("nvshare_schedulerd_gpu_unknown_processes{")]
+    return [int(line.rsplit(" ", 1)[1]) for line in counts], observer.cluster.told
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    with running_daemon(tmp_path) as one:
+        yield one
+
+
+@contextmanager
+def burning(machine, label, prefix=(), **variables):
+    """A program that computes; its process id as the host knows it."""
+    command = [*prefix, str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "60", "--quiet"]
+    program = subprocess.Popen(command, env=machine.environment(label) | variables)
+    try:
+        until(lambda: f"{label} (pid" in machine.tool("status").stdout)
+        yield psutil.Process(program.pid).children()[0].pid if prefix else program.pid
+    finally:
+        program.kill()
+        program.wait()
+
+
+def hooked(machine, daemon, prefix):
+    return burning(machine, "ours", prefix, LD_PRELOAD=str(HOOK), NVSHARE_SOCKETS=str(daemon.folder))
+
+
+def containers(daemon):
+    with ControlClient(daemon.control) as asking:
+        return [line.words for line in asking.ask("status") if line.verb == "container"]
+
+
+@pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
+def test_a_process_without_the_hook_is_counted_and_told_once(machine, daemon, prefix):
+    with burning(machine, "stranger", prefix()) as pid, machine.client() as client:
+        counts, events = client.call(look, daemon.control, 3)
+
+    assert counts == [1]
+    [(reason, message)] = events
+    assert reason == "GpuUsedWithoutTurns"
+    assert message.endswith(f"do not take turns: {pid}")
+
+
+@pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
+def test_a_process_with_the_hook_is_no_stranger(machine, daemon, prefix):
+    with hooked(machine, daemon, prefix()) as pid, machine.client() as client:
+        [container] = until(lambda: containers(daemon))  # it has a context a moment before it says hello
+        assert container["pids"] == str(pid)
+        assert client.call(look, daemon.control, 3) == ([0], [])
+
+
+def test_of_two_containers_whose_programs_are_both_process_1_the_one_without_the_hook_is_told(machine, daemon):
+    isolate = in_own_process_namespace()
+    with hooked(machine, daemon, isolate), burning(machine, "stranger", isolate) as pid, machine.client() as client:
+        until(lambda: containers(daemon))
+        counts, events = client.call(look, daemon.control, 2)
+
+    assert counts == [1]
+    assert [message.rsplit(": ", 1)[1] for _, message in events] == [str(pid)]
+
+
+def test_one_look_says_nothing_yet_for_a_hello_may_be_under_way(machine, daemon):
+    with burning(machine, "stranger"), machine.client() as client:
+        assert client.call(look, daemon.control, 1) == ([0], [])
+
+
+def test_every_process_of_a_full_container_is_named_and_fits_the_line():
+    key, processes = "%" * 253, range(4_000_000, 4_000_000 + LEDGER_SLOTS)
+    turns = Turns(Rules(), epoch="0000000a")
+    for pid in processes:
+        turns.join(pid, Container(key=key, gpus=("GPU-1",)))
+    pod = PodFacts(namespace="n" * 63, pod="p" * 253, container="c" * 63)
+    node = Node(pids={pid: pid for pid in processes}, pods={key: pod})
+    [words] = [line.words for line in map(decode, status.status(turns, node, now=0.0)) if line.verb == "container"]
+
+    assert words["pids"].split(",") == list(map(str, processes))

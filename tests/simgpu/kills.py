@@ -1,0 +1,86 @@
+"""Programs killed at random instructions, and the shared file checked after each.
+
+The programs spend most of their time inside transactions: short kernels, each waited for, and memory that pages.
+At the end no interval of the record lies over another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+from tests.fakes.gpu_machine import BUILD, Machine
+
+LOADS = (
+    ("--kernel-ms", "0.01", "--seconds", "60"),
+    ("--kernel-ms", "0.05", "--seconds", "60", "--devices", "0,1", "--managed-mb", "9000"),
+    ("--kernel-ms", "1", "--seconds", "60", "--batch", "8", "--devices", "1", "--plain-mb", "2000"),
+    ("--kernel-ms", "0.02", "--seconds", "60", "--devices", "0,1", "--together", "2"),
+)
+
+
+@dataclass
+class Crowd:
+    """Some programs at work; the one killed is replaced."""
+
+    machine: Machine
+    dice: random.Random
+    programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def add(self) -> None:
+        arguments = self.dice.choice(LOADS)
+        environment = self.machine.environment()
+        self.programs.append(
+            subprocess.Popen(
+                [BUILD / "burn", *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        )
+
+    def kill_one(self) -> None:
+        program = self.programs.pop(self.dice.randrange(len(self.programs)))
+        program.kill()
+        program.wait()
+
+
+def _nothing_is_left(machine: Machine) -> str:
+    status = machine.tool("status").stdout
+    left = [row for row in status.splitlines() if "pid" in row]
+    assert not left, f"contexts of the killed are still there:\n{status}"
+    assert "free 16384 MiB" in status, status
+    return status
+
+
+def check_record(machine: Machine) -> int:
+    """No two intervals of a device overlap, all are in order; gives how many there are."""
+    record, total = machine.record(), 0
+    assert record.lost() == 0, "the record wrapped: nothing can be said about what was overwritten"
+    for card in record.cards:
+        intervals = record.intervals(card.index)
+        total += len(intervals)
+        for before, after in itertools.pairwise(intervals):
+            assert before.start <= before.end <= after.start + 1e-9, (before, after)
+    return total
+
+
+def kills(machine: Machine, number: int, seed: int = 1) -> str:
+    """Kills so many programs under load, checking after each."""
+    crowd = Crowd(machine, random.Random(seed))
+    began = time.monotonic()
+    for _ in range(3):
+        crowd.add()
+    try:
+        for _ in range(number):
+            crowd.add()
+            time.sleep(crowd.dice.random() * 0.04)  # the moment of the kill is what is drawn by lot
+            crowd.kill_one()
+            checked = machine.tool("check")
+            assert checked.returncode == 0, checked.stderr
+    finally:
+        while crowd.programs:
+            crowd.kill_one()
+    _nothing_is_left(machine)
+    intervals = check_record(machine)
+    return f"{number} kills in {time.monotonic() - began:.0f} s, {intervals} intervals, none overlapping, nothing left"

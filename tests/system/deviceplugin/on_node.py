@@ -1,0 +1,295 @@
+"""The real plugin on a real node of testbed/cluster, with GPUs made of software; and small pods that use it.
+
+Owns how it is started there and how its pods look.  The hook is a stand-in here (an empty library), for what is tested
+is how it reaches a container, not what it does.  May import `testbed.cluster`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import kubernetes.client
+
+from contract import names, node
+from contract.device_id import decode
+from deviceplugin.core.retention import Assignment
+from deviceplugin.kubelet.pod_resources import PodResources
+from deviceplugin.kubelet_api import podresources
+from deviceplugin.kubelet_api.rpc import ask, dial
+from testbed.cluster import pins
+from testbed.cluster.kubernetes.node import Node
+from testbed.cluster.machine.processes import Process, wait_until
+from testbed.cluster.supplies import archives
+
+ROOT = Path(__file__).parents[3]
+SIMGPU = ROOT / "build" / "simgpu"
+METRICS_PORT = 9090
+"""Of the node's own network."""
+GLIBC_IMAGE = "nvshare.local/device-plugin-glibc:1"
+OWN_LIBRARY = "/opt/libown.so"
+"""In that image: what a user preloads by herself."""
+_HOOK_SOURCE = "int nvshare_stand_in = 1;\n"
+SLEEP = "trap 'exit 0' TERM; sleep 100000 & wait"
+
+
+@dataclass
+class NodePlugin:
+    """One plugin on one node; `process` may be killed and started again."""
+
+    node: Node
+    process: Process
+    simgpu_file: Path
+
+    def start(self, *, slots: int = 40) -> None:
+        """Returns when kubelet and API server say so many slots."""
+        self.process.start()
+        self.wait_until_whole(slots)
+
+    def restart(self) -> None:
+        """After a kill: what the kubelet does with a container, without its back-off."""
+        self.process.start()
+
+    def wait_for_slots(self, slots: int, *, seconds: float = 30.0) -> None:
+        """Until the Node says so many."""
+        wait_until(lambda: self.slots() == slots, what=f"{slots} slots", seconds=seconds, needs=(self.process,))
+
+    def slots(self) -> int:
+        """What the API server says can be allocated."""
+        return int(self.core.read_node(self.node.name).status.allocatable.get(names.RESOURCE, "0"))
+
+    def wait_until_whole(self, slots: int, *, seconds: float = 60.0) -> None:
+        """Until kubelet and plugin know each other, and the API server says so many slots."""
+
+        def is_whole() -> bool:
+            try:
+                return self.known_to_kubelet() == slots == self.slots()
+            except grpc.RpcError:
+                return False
+
+        wait_until(is_whole, what=f"the kubelet gives out {slots} slots", seconds=seconds, needs=(self.process,))
+
+    def known_to_kubelet(self) -> int:
+        """How many healthy slots the kubelet has of us; raises `grpc.RpcError` while there is no kubelet."""
+        kind = podresources.AllocatableResourcesResponse
+        request = podresources.AllocatableResourcesRequest()
+        with dial(str(self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock"))) as channel:
+            answer = ask(channel, "/v1.PodResourcesLister/GetAllocatableResources", request, kind, seconds=5)
+        return sum(len(each.device_ids) for each in answer.devices if each.resource_name == names.RESOURCE)
+
+    @property
+    def core(self) -> kubernetes.client.CoreV1Api:
+        return kubernetes.client.CoreV1Api(self.node.plane.client())
+
+    def worker_pid(self) -> int:
+        """The process that serves, under its supervisor: the elder of two, the other is its spare."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def assignments(self) -> tuple[Assignment, ...]:
+        """What pod-resources says."""
+        socket = self.node.path("/var/lib/kubelet/pod-resources/kubelet.sock")
+        return PodResources(socket, names.RESOURCE).list_pods().assignments
+
+    def used_by_gpu(self) -> dict[str, int]:
+        """How many slots of each GPU are in use, by pod-resources."""
+        used: dict[str, int] = {}
+        for each in self.assignments():
+            for device_id in each.device_ids:
+                uuid = decode(device_id).uuid
+                used[uuid] = used.get(uuid, 0) + 1
+        return used
+
+    def free_slots_told(self) -> dict[str, int]:
+        """The Node's annotation."""
+        annotations = self.core.read_node(self.node.name).metadata.annotations or {}
+        told: dict[str, int] = json.loads(annotations.get(node.FREE_SLOTS, "{}"))
+        return told
+
+    def allocation_keys(self) -> list[str]:
+        """The allocation folders on the node."""
+        folder = self.node.path("/var/lib/nvshare/allocations")
+        return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+    def metric(self, name: str) -> float:
+        """One line of /metrics, by its name and labels."""
+        text = self.node.call("wget", "-qO-", f"http://127.0.0.1:{METRICS_PORT}/metrics")
+        return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name + " "))
+
+    def simgpu(self, *words: str) -> str:
+        """A fault, or the end of one."""
+        environment = {**os.environ, "SIMGPU_FILE": str(self.simgpu_file), "LD_LIBRARY_PATH": str(SIMGPU)}
+        return subprocess.run(
+            [SIMGPU / "simgpu", *words], env=environment, check=True, capture_output=True, text=True
+        ).stdout
+
+
+def build_stand_in(folder: Path, name: str = "libnvshare.so") -> Path:
+    """A library that does nothing, to be mapped in place of the hook."""
+    source, library = folder / "stand-in.c", folder / name
+    source.write_text(_HOOK_SOURCE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def import_glibc_image(node: Node, folder: Path) -> None:
+    """A shell, cat and sleep that load libraries as a user's program does; the busybox image is static."""
+    loaded = ("/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2")
+    programs = {"bin/sh": "/bin/dash", "bin/cat": "/bin/cat", "bin/sleep": "/bin/sleep"}
+    files = {path.lstrip("/"): Path(path).read_bytes() for path in loaded}
+    files |= {inside: Path(path).read_bytes() for inside, path in programs.items()}
+    files[OWN_LIBRARY.lstrip("/")] = build_stand_in(folder, "libown.so").read_bytes()
+    archive = folder / "glibc.tar"
+    archives.write_archive(archive, name=GLIBC_IMAGE, files=files, links={}, command=["/bin/sh"])
+    node.containerd.import_image(archive)
+
+
+@contextmanager
+def node_plugin(
+    node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB", odd: str = ""
+) -> Iterator[NodePlugin]:
+    """A plugin that is ready to start, `odd` as `serve_odd` says; ended when the test is over."""
+    simgpu_file = folder / "gpus"
+    environment = {
+        "LD_LIBRARY_PATH": str(SIMGPU),
+        "SIMGPU_FILE": str(simgpu_file),
+        "SIMGPU_DEVICES": gpus,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [
+        *("env", *(f"{name}={value}" for name, value in environment.items())),
+        *(sys.executable, "-m", *(("tests.system.deviceplugin.serve_odd", odd) if odd else ("deviceplugin",)), "serve"),
+        f"--node-name={node.name}",
+        *(
+            f"--hook-file={build_stand_in(folder)}",
+            f"--kubeconfig={node.plane.kubeconfig}",
+            f"--metrics-port={METRICS_PORT}",
+        ),
+        *(
+            "--rescan-seconds=5",
+            "--check-seconds=0.5",
+            "--quiet-seconds=2",
+            "--release-seconds=5",
+            "--others-seconds=5",
+        ),
+        *flags,
+    ]
+    process = node.sandbox.process(f"{node.name}-device-plugin", command)
+    try:
+        yield NodePlugin(node, process, simgpu_file)
+    finally:
+        process.stop()
+
+
+@contextmanager
+def scheduler(node: Node) -> Iterator[Process]:
+    """The real scheduler daemon on the node."""
+    environment = ("env", f"PYTHONPATH={ROOT}")
+    command = [*environment, sys.executable, "-m", "schedulerd", "--observer=none"]
+    process = node.sandbox.process(f"{node.name}-schedulerd", command)
+    process.start()
+    try:
+        socket = node.path("/run/nvshare-admin/control.sock")
+        wait_until(socket.exists, what="the scheduler listens", seconds=20, needs=(process,))
+        yield process
+    finally:
+        process.stop()
+
+
+def vgpu_container(name: str, vgpus: int, script: str = SLEEP, **more: Any) -> dict[str, Any]:
+    """A container of a small image; without vGPUs when 0."""
+    resources = {"resources": {"limits": {names.RESOURCE: str(vgpus)}}} if vgpus else {}
+    return {
+        "name": name,
+        "image": pins.BUSYBOX_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", script],
+        **resources,
+        **more,
+    }
+
+
+def vgpu_pod(name: str, *vgpus: int, **more: Any) -> dict[str, Any]:
+    """A pod with one container for each number."""
+    containers = [vgpu_container(f"c{number}", count) for number, count in enumerate(vgpus)]
+    spec = {"containers": containers, "terminationGracePeriodSeconds": 0, "restartPolicy": "Never", **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+class Pods:
+    """The pods of one namespace; as a context, gone when it ends."""
+
+    def __init__(self, plugin: NodePlugin, namespace: str) -> None:
+        self._plugin, self._core, self.namespace = plugin, plugin.core, namespace
+
+    def __enter__(self) -> "Pods":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """None is left, and no slot taken: a pod that the API has forgotten may hold its slots a little longer."""
+        self.delete_all()
+        wait_until(lambda: not self._hold_slots(), what="the kubelet has taken their slots back", seconds=60)
+
+    def _hold_slots(self) -> bool:
+        return any(each.namespace == self.namespace for each in self._plugin.assignments())
+
+    def create(self, *pods: dict[str, Any]) -> None:
+        """All of them."""
+        for pod in pods:
+            self._core.create_namespaced_pod(self.namespace, pod)
+
+    def insist(self, *pods: dict[str, Any]) -> None:
+        """All of them run; one that fails is made again: a pod deleted at once may hold its slot a while longer."""
+        self.create(*pods)
+
+        def all_run() -> bool:
+            failed = self.failures()
+            self.delete(*failed)
+            self.create(*(pod for pod in pods if pod["metadata"]["name"] in failed))
+            phases = self.phases()
+            return all(phases.get(pod["metadata"]["name"]) == "Running" for pod in pods)
+
+        wait_until(all_run, what="all pods run", seconds=120)
+
+    def delete(self, *pods: str) -> None:
+        """At once."""
+        for pod in pods:
+            self._core.delete_namespaced_pod(pod, self.namespace, grace_period_seconds=0)
+
+    def delete_all(self) -> None:
+        """Returns when none is left."""
+        self._core.delete_collection_namespaced_pod(self.namespace, grace_period_seconds=0)
+        wait_until(lambda: not self.phases(), what="all pods are gone", seconds=120)
+
+    def phases(self) -> dict[str, str]:
+        """Each pod's phase."""
+        pods = self._core.list_namespaced_pod(self.namespace, resource_version="0").items
+        return {pod.metadata.name: pod.status.phase for pod in pods}
+
+    def failures(self) -> dict[str, str]:
+        """Why each failed pod failed."""
+        pods = self._core.list_namespaced_pod(self.namespace).items
+        return {
+            pod.metadata.name: f"{pod.status.reason}: {pod.status.message}"
+            for pod in pods
+            if pod.status.phase == "Failed"
+        }
+
+    def wait_for(self, phase: str, pods: Iterable[str] = (), *, seconds: float = 120.0) -> None:
+        """Until the pods named, or all of them, are in the phase."""
+
+        def are_there() -> bool:
+            phases = self.phases()
+            wanted = list(pods) or list(phases)
+            return all(phases.get(name) == phase for name in wanted)
+
+        wait_until(are_there, what=f"pods are {phase}", seconds=seconds)

@@ -1,0 +1,103 @@
+"""On a real node: kubelet, containerd, scheduler and controllers are real, the GPUs are made of software."""
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.cluster.errors import MissingError
+from testbed.cluster.kubernetes.node import Node, cluster
+from tests.plugins.kubernetes import unavailable
+from tests.system.deviceplugin import another_plugin, containers, scenarios
+from tests.system.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
+
+pytestmark = [pytest.mark.node, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def own_node() -> Iterator[Node]:
+    """A node that may be shot at: not the one that all rooms share."""
+    try:
+        with cluster() as made:
+            yield made.nodes[0]
+    except MissingError as error:
+        unavailable(error)
+
+
+@pytest.fixture(scope="module")
+def plugin(own_node: Node) -> Iterator[NodePlugin]:
+    with tempfile.TemporaryDirectory(prefix="dp-") as folder, node_plugin(own_node, Path(folder), odd="shuffled") as it:
+        import_glibc_image(own_node, Path(folder))
+        it.start()
+        yield it
+
+
+@pytest.fixture
+def labels() -> dict[str, str]:
+    """Of the test's namespace."""
+    return {}
+
+
+@pytest.fixture
+def pods(plugin: NodePlugin, labels: dict[str, str]) -> Iterator[Pods]:
+    with Pods(plugin, plugin.node.plane.create_namespace(f"t-{secrets.token_hex(4)}", labels=labels)) as pods:
+        yield pods
+
+
+def test_pods_are_spread_over_the_gpus(plugin: NodePlugin, pods: Pods) -> None:
+    assert scenarios.spread(plugin, pods, 16) == [4, 4, 4, 4]
+
+
+def test_several_vgpus_are_several_gpus(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.distinct(plugin, pods, 2)
+
+
+def test_no_slot_is_lost_when_pods_come_and_go(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.churn(plugin, pods, 14)
+
+
+def test_a_killed_plugin_is_back(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.under_fire(plugin, pods, scenarios.kill_worker(plugin), 3, most_seconds=30)
+
+
+def test_a_killed_kubelet_knows_the_plugin_again(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.under_fire(plugin, pods, scenarios.kill_kubelet(plugin), 1, most_seconds=30)
+
+
+def test_a_deployment_that_finds_no_room_does_not_make_pods_without_end(plugin: NodePlugin, pods: Pods) -> None:
+    scenarios.crowd(plugin, pods, 6)
+
+
+def test_the_hook_is_loaded_whatever_a_pod_preloads(plugin: NodePlugin, pods: Pods) -> None:
+    containers.preload(plugin, pods)
+
+
+@pytest.mark.parametrize("labels", [{"pod-security.kubernetes.io/enforce": "restricted"}], ids=["restricted"])
+def test_the_hook_is_loaded_under_pod_security(plugin: NodePlugin, pods: Pods) -> None:
+    containers.preload_under_restriction(plugin, pods)
+
+
+def test_init_containers_have_folders_of_their_own(plugin: NodePlugin, pods: Pods) -> None:
+    containers.init_containers(plugin, pods)
+
+
+def test_a_restarted_container_keeps_its_gpus(plugin: NodePlugin, pods: Pods) -> None:
+    containers.restarts(plugin, pods)
+
+
+def test_a_gpu_that_is_lost_and_found(plugin: NodePlugin, pods: Pods) -> None:
+    containers.gpu_lost(plugin, pods)
+
+
+def test_a_gpu_that_another_plugin_gives_out_is_not_shared(plugin: NodePlugin, pods: Pods) -> None:
+    another_plugin.beside_nvidia(plugin, pods)
+
+
+def test_allocations_do_not_wait_for_the_scheduler(plugin: NodePlugin, pods: Pods) -> None:
+    containers.scheduler_stopped(plugin, pods, 4)
+
+
+def test_a_reboot_loses_no_allocation(plugin: NodePlugin, pods: Pods) -> None:
+    containers.reboot(plugin, pods)
