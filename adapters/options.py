@@ -2,7 +2,7 @@
 
 A flag goes before the variable, the variable before the file, the file before the default.  What no row names is
 refused, and so is a value outside its kind.  All ways give text, which one place reads and refuses alike.
-The scheduler's turn process imports this module: it may import nothing slow, so YAML is imported for a file only.
+The scheduler's turn process imports this module, so it must stay cheap: YAML is imported only when a file is given.
 """
 
 import re

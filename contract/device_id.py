@@ -1,7 +1,6 @@
 """The device id that the kubelet knows: `<GPU-UUID>__<ordinal>`.
 
 Unique a node, at most 63 characters, and never equal to an id of NVIDIA's plugin (a bare UUID, or `UUID::n`).
-May import the contract's errors only.
 """
 
 import re

@@ -1,7 +1,6 @@
 """The contract's exception family: a value that does not follow one of our grammars.
 
 Each error says what was read and what would have been right, since its text reaches users unchanged.
-May import nothing.
 """
 
 

@@ -1,7 +1,6 @@
 """What values our labels and annotations may take: one table, read by every room.
 
 An unknown value is an error that lists the allowed ones, never a silent default; so is an unknown `nvshare.com/` key.
-May import the contract's names, quantities and errors only.
 """
 
 import re

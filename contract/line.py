@@ -1,7 +1,7 @@
 r"""A line of `verb key=value …`: what the scheduler's sockets speak, the clients' and the administrator's.
 
 At most 4 KiB with its newline; plain ASCII; a space, `%`, `=` or control character in a value is written `%XX`.
-Keys may come in any order, each once.  May import the contract's errors only.
+Keys may come in any order, each once.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The load query: what the scheduler tells the device plugin of each GPU, over the control socket.
 
 The plugin sends `load`; the answer is one `gpu …` line a GPU, then `end age_ms=…`.  An unknown value is left out of
-its line, never guessed.  May import the contract's line codec and errors only.
+its line, never guessed.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,6 @@
 """Names that Kubernetes and containers see: resource, labels, annotations, environment, volumes, ports.
 
 One constant a word; what values a word may take is in `grammar.py`, where files lie in `paths.py`.
-May import nothing.
 """
 
 DOMAIN = "nvshare.com"

@@ -1,7 +1,6 @@
 """Where files lie, in the container and on the node.
 
 Everything on the node is under `/var/lib`, which survives a reboot: the kubelet does not allocate again after one.
-May import nothing.
 """
 
 # In the container.

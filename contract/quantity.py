@@ -1,7 +1,6 @@
 """Kubernetes' grammar of quantities, exactly: `1`, `1k`, `1Ki`, `1e3`, `500m`, `.5G`.
 
 A quantity is read into a Fraction, so that nothing is lost before a rule asks whether it is whole and positive.
-May import the contract's errors only.
 """
 
 import re

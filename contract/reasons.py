@@ -1,7 +1,6 @@
 """The reason-code type: the stable name of a refusal, in texts, events, logs and metric labels alike.
 
 A code is one CamelCase word, as Kubernetes' own reasons are; each room lists its own codes in its own table.
-May import the contract's errors only.
 """
 
 import re

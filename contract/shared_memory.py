@@ -1,7 +1,6 @@
 """The layout of the two files that daemon and hook share: the gate and the ledger.
 
 `schedulerd/PROTOCOL.md` explains them; here are the numbers, which the hook's header repeats.
-May import nothing.
 """
 
 GATE_MAGIC = b"NVSGATE1"

@@ -1,7 +1,4 @@
-"""The wire's numbers: version, limits, times.  Its verbs and keys are in `schedulerd/PROTOCOL.md`.
-
-May import nothing.
-"""
+"""The wire's numbers: version, limits, times.  Its verbs and keys are in `schedulerd/PROTOCOL.md`."""
 
 VERSION = 1
 ANNOUNCE_MS = 2000

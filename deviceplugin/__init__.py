@@ -1,5 +1,5 @@
 """The device plugin: slots of physical GPUs for the kubelet, placed well, through every restart.
 
 Pure cores decide (`inventory`, `placement`, `health`, `allocation`, `lifetime`); shells speak gRPC, NVML, files and the
-API server.  May import `contract`; never another room.
+API server.
 """

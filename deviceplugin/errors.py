@@ -1,7 +1,7 @@
 """The room's exception family.
 
 Each error says what is wrong and how to fix it, since its text reaches operators and pods unchanged; a refusal carries
-the reason code that is also its metric's label.  May import the contract's reasons.
+the reason code that is also its metric's label.
 """
 
 from contract.reasons import ReasonCode, Refusal

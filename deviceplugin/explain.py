@@ -1,7 +1,6 @@
 """`nvshare-device-plugin explain`: which slots a container would get, with each number behind the choice.
 
 Owns the command's flags and its table.  Runs anywhere: what the node knows is given as text or asked of its scheduler.
-May import the placement's cores, `load`, `settings`' readers.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Where our files lie below a node root, which is a setting so that tests have nodes of their own.
 
-Owns no path: each is the contract's, moved below the root.  May import `contract` only; no I/O.
+Owns no path: each is the contract's, moved below the root.
 """
 
 from dataclasses import dataclass

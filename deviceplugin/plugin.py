@@ -1,6 +1,6 @@
 """`serve`: puts the parts together, runs them in threads, and ends them all on SIGTERM.
 
-Owns the wiring and nothing else; every part gets what it needs as an argument.  May import the whole room.
+Owns the wiring and nothing else; every part gets what it needs as an argument.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Keeps the node in order beside the kubelet's calls: folders that are not needed any more, and what the Node says.
 
 Owns one thread.  It reads the kubelet's books, asks the cores what follows, and carries it out; the calls of the
-kubelet never wait for it.  May import the room's cores, `node_files`, `kubelet_books`, `cluster`.
+kubelet never wait for it.
 """
 
 import logging

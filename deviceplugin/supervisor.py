@@ -1,7 +1,7 @@
 """Keeps a worker running, and a spare beside it that takes its place at once when a signal ends it.
 
 Owns that rule.  A container that dies too often is held back by the kubelet for minutes (CrashLoopBackOff); our own
-parent process is not.  It loads the code once and forks, before anything of gRPC is alive.  May import nothing of ours.
+parent process is not.  It loads the code once and forks, before anything of gRPC is alive.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""`nvshare-schedulerd`: reads the settings, starts a part, and says in one sentence why it cannot.
-
-May import this room's shells.
-"""
+"""`nvshare-schedulerd`: reads the settings, starts a part, and says in one sentence why it cannot."""
 
 import logging
 import os

@@ -1,7 +1,6 @@
 """The turn process: puts the parts together and runs them until it is told to stop.
 
 Owns start and end: what must be there before the first client, and that nothing is left behind after the last.
-May import all of this room but the observer, which lives in a process of its own.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """The room's exception family.
 
 `Refused` is what a client hears: the code is one of PROTOCOL.md's, and says whether the connection ends.  `Unusable` is
-what an operator hears before the daemon exits.  May import nothing of ours.
+what an operator hears before the daemon exits.
 """
 
 

@@ -1,7 +1,6 @@
 """The room's exception family: what the boundary says when it cannot answer a review or start.
 
 `status` is the HTTP status the API server sees; a StartError ends the program with one sentence and one remedy.
-May import nothing.
 """
 
 

@@ -1,7 +1,7 @@
 """The CDI spec of an allocation, and what a container gets where the runtime knows no CDI.
 
 Owns what an allocation always carries, in one table: the hook, the file that names it to the loader, the allocation's
-own socket folder, and the visible GPUs.  Pure.  May import `contract`, the allocation and the room's errors only.
+own socket folder, and the visible GPUs.  Pure.
 """
 
 import json

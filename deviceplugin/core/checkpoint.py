@@ -1,7 +1,7 @@
 """The kubelet's own book of allocations: `kubelet_internal_checkpoint`, read and never written.
 
 Owns how it is read: it is the only place that knows of init containers, of which pod-resources says nothing.  Its form
-is the kubelet's private matter, hence anything odd means "not known".  Pure.  May import nothing of ours.
+is the kubelet's private matter, hence anything odd means "not known".  Pure.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What may be given out at one moment: the shared GPUs, and which of them are in trouble.
 
-Owns the rule that all slots of a GPU flip together.  Pure.  May import the inventory only.
+Owns the rule that all slots of a GPU flip together.  Pure.
 """
 
 from collections.abc import Iterable

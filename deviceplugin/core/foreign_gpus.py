@@ -2,7 +2,7 @@
 
 Owns the rule.  A GPU is another's from the first moment that anything says so, until the kubelet has shown it neither
 as given out nor in a pod's hands for a grace: its pods run on while its plugin is rolled out, crashes, or registers
-after ours.  Pure, the clock is an argument.  May import nothing of ours.
+after ours.  Pure, the clock is an argument.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Whether a GPU may be given out: how troubles come, add up and pass.
 
 Owns the rule of recovery: a GPU that was lost or raised a critical XID is given out again after it has answered for a
-quiet time; each further XID before that doubles the time.  Pure, the clock is an argument.  May import `xids` only.
+quiet time; each further XID before that doubles the time.  Pure, the clock is an argument.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Owns their values, and one rule: where a container was refused because too few GPUs had room, `gpu.count` says how many
 have room until enough of them do.  The webhook's affinity compares that label with the number asked for, hence the next
-pod waits in the scheduler instead of failing here.  Pure.  May import `contract` and the board's view.
+pod waits in the scheduler instead of failing here.  Pure.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Owns the rule.  The kubelet's checkpoint knows every container's slots, those of init containers too; where it cannot be
 read, pod-resources decides, and a folder stays as long as any of its slots is in use, for an init container's slots are
-used again by those after it.  Pure, the clock is an argument.  May import the allocation, the board's view.
+used again by those after it.  Pure, the clock is an argument.
 """
 
 from collections import Counter

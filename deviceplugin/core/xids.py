@@ -1,9 +1,8 @@
 """What each XID of NVIDIA's driver means for a GPU that many share: one table.
 
 Owns the choice.  An application's own fault is ignored: the next container has nothing to do with it.  Everything else,
-and every number not listed, makes the GPU unhealthy for a time.  May import nothing.
-
-After NVIDIA's list of XIDs and its recommended actions (docs.nvidia.com/deploy/xid-errors).
+and every number not listed, makes the GPU unhealthy for a time.
+Source: NVIDIA's list of XIDs and its recommended actions (docs.nvidia.com/deploy/xid-errors).
 """
 
 from enum import Enum

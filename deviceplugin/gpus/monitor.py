@@ -1,8 +1,7 @@
 """Follows the GPUs: scans, asks whether they answer, hears XIDs, and publishes inventory and health.
 
 Owns the one thread that speaks to NVML, and the one that watches over it.  A GPU that was seen once and is gone keeps
-its slots, unhealthy: the pods that hold them are still there.  May import `nvml`'s Protocol, `inventory`, `health`,
-`board`.
+its slots, unhealthy: the pods that hold them are still there.
 """
 
 import logging

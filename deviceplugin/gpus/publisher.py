@@ -1,7 +1,7 @@
 """What the plugin knows just now, for every thread that asks.
 
 Owns nothing but the newest `View`: writers publish a whole one, readers take a whole one, and whoever follows the list
-of devices is woken when it changes.  May import the view only.
+of devices is woken when it changes.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """Whether this node's runtime takes CDI devices: what `--inject auto` means.
 
 Owns the table of versions, and the note of the last answer: a plugin that starts while the API server is away goes on
-as it did before.  May import `cluster`'s Protocol, `notes`, `settings`.
+as it did before.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Our files on the node: the hook, one folder an allocation, one CDI spec an allocation.
 
 Owns how they are written: whole or not at all, by rename, so that nobody ever reads half a file and running containers
-keep the file that they have mapped.  Decides nothing.  May import `contract`, `allocation`, `cdi`, `layout`, `errors`.
+keep the file that they have mapped.  Decides nothing.
 """
 
 import contextlib

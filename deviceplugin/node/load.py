@@ -1,7 +1,7 @@
 """What the scheduler says of each GPU's load, kept in memory by a thread of its own.
 
 Owns how old load may be.  The kubelet's calls only read the memory: a scheduler that hangs or is gone costs them
-nothing.  May import `contract`, `scoring`, `placement`.
+nothing.
 """
 
 import logging

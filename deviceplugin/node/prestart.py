@@ -1,7 +1,7 @@
 """What is looked at before a container starts: the hook, and the scheduler's answer.
 
 Owns which lack stops a container and which only warns.  Without the hook it would run unscheduled beside others, so it
-must not start; without the scheduler its hook waits by itself, so it may.  May import `node_files`, `allocation`.
+must not start; without the scheduler its hook waits by itself, so it may.
 """
 
 import logging

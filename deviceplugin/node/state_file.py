@@ -1,7 +1,7 @@
 """A small note on the node: what was true last, for a start without those who could say it.
 
 Owns how it is kept: whole or not at all, by rename, and only where it would change.  A disk that takes none is told
-once and stops nobody.  May import nothing of ours.
+once and stops nobody.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Metrics in Prometheus' form: what is shared and by whom just now, and what the calls did.
 
 Owns names and labels.  What is true now is read when it is asked for, so that no label outlives its pod; what happened
-is counted.  One registry a plugin, none of the process.  May import `contract`, the board, `lifetime`.
+is counted.  One registry a plugin, none of the process.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,6 @@
 
 Owns the file's form and its life: replaced whole at each change, gone when there is nothing to say, one that cannot be
 read is named and passed over.  A setting that was changed since goes before what was said of it.
-May import the core, steering and the contract.
 """
 
 import json

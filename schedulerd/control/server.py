@@ -2,7 +2,6 @@
 
 A request is a line, an answer lines that end with `end`, `ok` or `error`.  Owns the table of requests; what they do is
 steering, what they show are views.  A long answer goes out in helpings between other people's turns.
-May import this room's cores, the node's facts, the loop and connections.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """The state as lines: what `nvsharectl`, the load query and the metrics read.
 
 Each view is an iterator of lines, so that a large one is sent in helpings between other people's turns.
-May import the cores, the node's facts and the contract.
 """
 
 from collections.abc import Iterator, Mapping

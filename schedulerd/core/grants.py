@@ -3,7 +3,6 @@
 The rule it owns: a wish starts when all its GPUs are open to it, or not at all.  A first-ranked wish that needs several
 GPUs, or a whole one that several share, gets a claim on them: those in its way yield at one moment, until when others
 may use what is free.  Claims are taken on all GPUs or none, so they never wait for each other.
-May import the model and the pure functions of this room only.
 """
 
 from collections.abc import Callable, Iterable, Sequence

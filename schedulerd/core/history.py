@@ -2,7 +2,6 @@
 
 The rule it owns: a container that ends and starts again has no more than its share by it.  Forgotten when it cannot
 come again, after some minutes where that is not known, and the oldest first when they become too many.
-May import the accounts only.
 """
 
 from collections.abc import Mapping

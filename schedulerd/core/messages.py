@@ -1,6 +1,6 @@
 """The wire's messages as values: what `PROTOCOL.md` tables, one class a verb.
 
-Owns no rule but each field's meaning and unit.  May import the contract's plain types only.
+Owns no rule but each field's meaning and unit.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """What the core knows: rules, containers, GPUs, wishes, turns, and the orders it gives.
 
 Containers' facts, rules and orders are frozen; the rest is the state of one `Turns` object and changes only in it.
-May import the contract's plain types, the messages, the accounts and the policies only.
 """
 
 from dataclasses import dataclass, field

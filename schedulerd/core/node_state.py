@@ -1,6 +1,6 @@
 """What is known of this node beside the turns: cards by NVML, pods by the kubelet and the API.
 
-Plain values that the observer sends and that status, load and identity read.  May import the contract only.
+Plain values that the observer sends and that status, load and identity read.
 """
 
 from dataclasses import dataclass, field

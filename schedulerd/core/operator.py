@@ -1,6 +1,6 @@
 """What an operator, the cluster and NVML change while turns go on: policy, quantum, pause, drain, facts, card sizes.
 
-Each function leaves the core settled.  May import the core only.
+Each function leaves the core settled.
 """
 
 from collections.abc import Iterable

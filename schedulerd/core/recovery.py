@@ -2,7 +2,6 @@
 
 The rule it owns: a process rides what its container has from its first moment, since it sees the gates open.  What it
 says that it still holds is believed where that can be true; a GPU is nobody else's before all that held it are back.
-May import the model and the pure parts of this room only.
 """
 
 from collections.abc import Callable, Sequence

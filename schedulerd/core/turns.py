@@ -2,7 +2,6 @@
 
 The rule it owns: a turn belongs to a container, begins by `Grants` and ends when each process that rides it has
 answered or gone, or when its grace has passed.  Plain values in, orders out.
-May import the model and the pure parts of this room only; never sockets, files, time or threads.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What a container has had of a GPU, and how busy a GPU is: sums, a histogram, a sliding window.
 
-Owns the meaning of every figure that metrics and load report.  May import nothing of ours.
+Owns the meaning of every figure that metrics and load report.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,6 @@
 """Who waits for one GPU, in the policy's order, with those that were passed over too often in front.
 
 A sorted list: who comes mostly goes to its end, and who goes mostly stands in front.
-May import the policies only.
 """
 
 from bisect import bisect_left, insort

@@ -1,7 +1,6 @@
 """Accepts clients, and turns them away when no descriptor is left for them.
 
 Owns a spare descriptor: who cannot be accepted would wait in the backlog and keep the loop spinning.
-May import the standard library only.
 """
 
 import errno

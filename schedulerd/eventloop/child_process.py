@@ -2,7 +2,6 @@
 
 Owns the pauses between starts, and that a child that has frozen is ended: it would never end by itself.
 A child watches for its parent's death itself, so that a killed daemon leaves none.
-May import the loop and the standard library.
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""Notices when entries of a folder come and go.
-
-May import the standard library only.
-"""
+"""Notices when entries of a folder come and go."""
 
 import ctypes
 import os

@@ -2,7 +2,6 @@
 
 Owns one rule: a descriptor is closed only after the batch of events it was in, so that no event of a batch can ever
 reach a stranger under the same number.  No asyncio: it costs five to eight times C a hand-off, this 1.5.
-May import the standard library only.
 """
 
 import logging

@@ -2,7 +2,6 @@
 
 Owns the pidfds: one a process, however many connections it has, so that a process that connects without end costs no
 more descriptors than its connections.
-May import the connection, the loop and the standard library.
 """
 
 from collections.abc import Callable

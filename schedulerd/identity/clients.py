@@ -2,7 +2,6 @@
 
 The rule it owns: a container's GPUs come from its folder alone; the cluster adds pod, weight, priority and caps, and
 the welcome waits for them at most two seconds.  What was once said of an allocation holds while the cluster is silent.
-May import this room's cores and shells, and the contract.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """What the cluster has not answered yet: whose allocation it is, asked again until it says so.
 
 Owns when each question is put: at once, then after pauses that grow, and only while somebody waits for the answer or
-runs without it.  May import the allocation's form, the contract and plain types.
+runs without it.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The status as tables: text for people, JSON for programs, shares over time for `top`.
 
-Pure functions of the status' lines.  May import the contract's line only.
+Pure functions of the status' lines.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

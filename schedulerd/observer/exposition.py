@@ -2,7 +2,7 @@
 
 Owns the metrics' names and meaning: one table for what is said of a GPU, one for what is said of a container on one.
 Text is written line by line: 3,200 pairs of container and GPU in a client library's objects would take 50 MB.
-Pure; may import the contract and the accounts' bounds.
+Pure.
 """
 
 from collections import defaultdict

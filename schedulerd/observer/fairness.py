@@ -1,6 +1,6 @@
 """Jain's index of each GPU over a window: 1 when all who wanted it got equal time for their weight.
 
-Pure: samples in, an index out.  May import nothing of ours.
+Pure: samples in, an index out.
 """
 
 from collections import deque

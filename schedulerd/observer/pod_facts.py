@@ -1,7 +1,6 @@
 """Whose an allocation is: device ids to a container by the kubelet's list, the container's pod to facts by the API.
 
 Pure functions; a pod is the raw JSON of the API, of which only what we read is kept.
-May import the contract, the node's facts and plain types.
 """
 
 import logging

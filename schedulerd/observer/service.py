@@ -2,7 +2,6 @@
 
 Owns which thread does what: the link reads, a round looks at the cards every second, requests have their own threads.
 A card that never answers stops the round and nothing else.  Whatever of it fails, turns go on.
-May import the rest of the observer and the control client.
 """
 
 import logging

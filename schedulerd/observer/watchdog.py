@@ -1,7 +1,6 @@
 """Whether a thread that works for ever still gets round: a call that never comes back is no error that anybody sees.
 
 Owns how long is too long: minutes, so that a card or a server that is merely slow is left alone.
-May import nothing of ours.
 """
 
 import time

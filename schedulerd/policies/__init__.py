@@ -1,7 +1,4 @@
-"""The policies: one file each, one entry each in this table.
-
-May import nothing of ours but the policies themselves.
-"""
+"""The policies: one file each, one entry each in this table."""
 
 from schedulerd.policies import fair, fcfs, priority, rr, sjf
 from schedulerd.policies.base import FOREVER, Policy, Seconds, Standing

@@ -1,7 +1,6 @@
 """What a policy is: two pure functions over what is known of a container on one GPU.
 
 To add one: write `policies/<name>.py` with a `POLICY`, and list it in `policies/__init__.py`.
-May import nothing of ours.
 """
 
 from collections.abc import Callable

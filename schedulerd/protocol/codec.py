@@ -1,7 +1,7 @@
 """The wire's codec: lines to messages and back, each verb one entry of a table.
 
 Owns which keys a verb needs and what form their values have (`PROTOCOL.md`).  Whatever arrives, it is a message or a
-`Refused` with a sentence.  May import the contract, the messages and the errors only.
+`Refused` with a sentence.
 """
 
 import re

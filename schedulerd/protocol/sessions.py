@@ -2,7 +2,6 @@
 
 The rule it owns: what a connection may say when (`hello` first, once, in time), and that whatever it says, the answer
 is a sentence and the others notice nothing.  Does no I/O: the clock and what the cluster knows arrive as arguments.
-May import the cores of this room and the contract only.
 """
 
 from collections.abc import Callable

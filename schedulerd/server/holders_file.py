@@ -2,7 +2,6 @@
 
 Owns the question that a new daemon must answer before its first grant: may anybody still be on this GPU?  A GPU that
 nobody held is free at once; so is every GPU after a reboot.  In a file of another version anybody may be on any.
-May import the model's names and the standard library only.
 """
 
 import mmap

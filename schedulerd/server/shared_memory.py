@@ -1,7 +1,7 @@
 """The shared memory of a container: its gate, which the daemon writes, and its ledger, which its processes write.
 
 Owns the files' lives and the order of a change: the word first, then the wake-up of those that sleep on it.
-Layouts are the contract's.  May import the contract and the standard library.
+Layouts are the contract's.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Every version the test cluster is made of, in one place.
 
 The rule here: a program is built only from what is named here and from the committed go.mod and go.sum (a test holds
-the two equal).  Plain values; may import nothing of ours.
+the two equal).  Plain values.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """CEL, written by Python: literals, our grammar's words as conditions, paths as they resolve.
 
 The rule it owns: each function here says in CEL what `contract.grammar`, `path` and `words` say in Python; the case
-files hold the two equal.  May import the contract.
+files hold the two equal.
 """
 
 from collections.abc import Iterable, Mapping

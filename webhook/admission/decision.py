@@ -1,6 +1,6 @@
 """The decision on one pod: allow, complete, reduce, warn or deny, with every reason and what to do about it.
 
-The room's core: a pod and its namespace's policy in, a decision out.  May import the contract and the cores beside it.
+The room's core: a pod and its namespace's policy in, a decision out.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Paths compared as node and container will resolve them: `//`, `.`, `..`, no leading slash, `/run` = `/var/run`.
-
-May import nothing but the standard library's text functions.
-"""
+"""Paths compared as node and container will resolve them: `//`, `.`, `..`, no leading slash, `/run` = `/var/run`."""
 
 MOST_STEPS_UP = 4
 """A path with more `..` than this is taken to lead anywhere; the API server's CEL resolves as many and no more."""

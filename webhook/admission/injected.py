@@ -1,7 +1,6 @@
 """What the webhook writes into a pod, as values: environment entries, volumes, mounts, the node expression.
 
 Rules let exactly these pass, steps write exactly these: "ours" is recognised by content, never by an annotation.
-May import the contract and `fields`.
 """
 
 import re

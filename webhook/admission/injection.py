@@ -1,7 +1,7 @@
 """What a pod with vGPUs gets: a list of steps, each returning patch operations on the raw JSON.
 
 To add one, write it and list it in STEPS.  The rule it owns: applied to its own output, every step returns nothing.
-Steps see only pods that no rule refused.  May import the contract, `fields`, `patch`, `pod`, `rule` and `words`.
+Steps see only pods that no rule refused.
 """
 
 from collections.abc import Callable, Iterator

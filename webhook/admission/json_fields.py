@@ -1,7 +1,6 @@
 """Typed reads of raw JSON: a missing or null field is empty, a wrong type is an error that names it.
 
 Pods stay raw JSON throughout, so that fields we do not know survive; every read of a rule goes through here.
-May import the room's errors only.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """What a namespace's labels and annotations say about its pods' vGPUs.
 
 The rule it owns: a value outside the grammar makes the whole policy invalid, and the problem quotes it; nothing is
-guessed.  May import the contract and `fields`.
+guessed.
 """
 
 from collections.abc import Iterable, Mapping

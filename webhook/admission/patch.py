@@ -1,6 +1,6 @@
 """JSON patch operations, hand-built: pointers escaped, arrays that are missing, null or empty made whole.
 
-A library's diff of two pods costs a hundred times as much.  May import `fields`.
+A library's diff of two pods costs a hundred times as much.
 """
 
 from typing import Any

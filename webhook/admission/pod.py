@@ -1,7 +1,6 @@
 """A pod as the rules read it: its containers with their kind, place and number of vGPUs, counted as Kubernetes counts.
 
 Everything is read once, here, through `fields`; what the rules do not read is not looked at.
-May import the contract, `fields` and the room's errors.
 """
 
 from collections.abc import Iterator, Mapping

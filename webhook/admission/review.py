@@ -1,7 +1,6 @@
 """The envelope: an AdmissionReview of admission.k8s.io/v1 in, the same kind out, with the uid echoed.
 
 Owns what the API server insists on: patch and patchType together or neither, the uid, the version.
-May import the room's cores; knows nothing of HTTP but the error's status.
 """
 
 import json

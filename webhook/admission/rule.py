@@ -1,7 +1,7 @@
 """What a rule is: a code, a cause, a remedy, the Python that finds offenders and the CEL that finds the same ones.
 
 Both sides return the offenders as short texts; the cause is the same sentence with them put in, so that Python and the
-API server say the same.  May import the contract, `pod` and `namespace_policy`.
+API server say the same.
 """
 
 from collections.abc import Callable

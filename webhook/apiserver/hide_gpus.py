@@ -1,7 +1,7 @@
 """The overlay `hide-gpus`: containers that asked for no GPU see none, though their image says otherwise.
 
 MutatingAdmissionPolicies (Kubernetes 1.36 and newer) in opted-in namespaces; no server stands behind them.
-A pure generator.  May import the contract, `cel`, `namespace_policy` and the rules' words.
+A pure generator.
 """
 
 from typing import Any

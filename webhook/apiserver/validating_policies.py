@@ -1,7 +1,7 @@
 """The objects the API server gets from the table of rules: validating policies, webhook configurations, hide-gpus.
 
 Each policy is a scope's rules with the variables they use; what the API server decides alone it decides even while the
-webhook is down.  A pure generator: `nvshare-webhook policies` writes what it returns.  May import the room's cores.
+webhook is down.  A pure generator: `nvshare-webhook policies` writes what it returns.
 """
 
 from collections.abc import Iterable, Mapping

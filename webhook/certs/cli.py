@@ -1,7 +1,6 @@
 """`nvshare-webhook certs rotate` and `certs status`: flags in, exit code out.
 
 0 all is well, 1 something needs attention, 2 bad flags or no API server, 3 a rotation stands still.
-May import this package (what reaches the cluster only once a command runs: other commands start in no time); prints.
 """
 
 import argparse

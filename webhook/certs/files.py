@@ -1,7 +1,6 @@
 """Certificates as files: a set made for tests and demos, and when the one in a file ends.
 
 How certificates get into a cluster and are rotated there is the business of `certs`.
-May import cryptography, `certs.issue` and the room's errors.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 The Secret is followed through the API, for the kubelet may take 90 s to bring a mounted one.  The first certificate, a
 broken or nearly expired one and a lost CA bundle are not left to the CronJob: whichever replica gets the Lease mends.
-May import this package, threads and files.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """Shows which certificate a replica serves: one TLS handshake, nothing said.
 
 The certificate is looked at, not verified: whether it is the right one is the core's question.
-May import `ssl` and `socket`.
 """
 
 import socket

@@ -1,6 +1,6 @@
 """The certificate of a running server: kept from the cluster's Secret as two files that are never on a disk.
 
-`prepare` before the worker is forked, `start` in it.  May import this package, threads and files.
+`prepare` before the worker is forked, `start` in it.
 """
 
 import atexit

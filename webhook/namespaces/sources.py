@@ -1,7 +1,6 @@
 """Where namespaces' policies come from: a file, or a cluster (`namespace_watch`).
 
 A file's namespaces are all there are: one that is not in it has not opted in.
-May import `namespace_policy`, settings, and files.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Pods that run with vGPUs and should not: refused by today's policy, past the webhook, older than the opt-in.
 
-The pure half of `audit`: raw pods and Namespaces in, findings out.  May import the room's cores.
+The pure half of `audit`: raw pods and Namespaces in, findings out.
 """
 
 from dataclasses import dataclass

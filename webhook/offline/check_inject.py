@@ -1,6 +1,6 @@
 """`check` and `inject`: files in, words or YAML out.
 
-Exit code 0 allowed, 1 denied, 2 something in the input cannot be read.  May import files and the room's cores.
+Exit code 0 allowed, 1 denied, 2 something in the input cannot be read.
 """
 
 import argparse

@@ -1,7 +1,6 @@
 """Admission without a cluster: the pods within any object, judged and completed by the same core.
 
 Knows every built-in workload kind and Volcano's Job; other objects pass untouched.
-May import jsonpatch and the room's cores.
 """
 
 import json

@@ -1,7 +1,6 @@
 """The Flask shell: reads a request's body with its limits, calls the core, says it in HTTP.
 
 Owns content type, size, deadline and the number in flight; one line in the log and one count for each review.
-May import Flask, and the room's cores.
 """
 
 import json

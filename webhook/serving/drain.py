@@ -1,7 +1,4 @@
-"""One byte that master and worker share: set when SIGTERM has come, so that readiness fails before serving ends.
-
-May import mmap only.
-"""
+"""One byte that master and worker share: set when SIGTERM has come, so that readiness fails before serving ends."""
 
 import mmap
 

@@ -1,7 +1,6 @@
 """Logs: one line a decision, JSON or text, ASCII only, never an object's content.
 
 The decision line is written by hand rather than through a record's formatting, since it is paid by every review.
-May import the standard library's logging and the room's cores.
 """
 
 import functools

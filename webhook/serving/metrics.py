@@ -1,7 +1,6 @@
 """What is counted: reviews by verdict and code, latency, bytes, and how fresh namespaces and certificate are.
 
 Labels hold codes of the table only, never text of a pod, so that nobody can make them grow.
-May import prometheus_client and the room's cores.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """`serve`: puts settings, certificate, namespaces, metrics and the app together and runs them under gunicorn.
 
 One worker process a replica: reviews are short and replicas are many, and so counters and the namespace watch have one
-home.  Ports are bound here first, so that one in use is said in a sentence.  May import everything of the room.
+home.  Ports are bound here first, so that one in use is said in a sentence.
 """
 
 import errno

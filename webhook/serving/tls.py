@@ -1,7 +1,7 @@
 """TLS whose certificate follows its files: one context for the life of the process, loaded anew when they change.
 
 A pair is tried in a scratch context first, so that a torn or wrong one never reaches the live context; a folder of
-Kubernetes' (`..data`) is resolved once for both files.  May import ssl, files, and `certificates`.
+Kubernetes' (`..data`) is resolved once for both files.
 """
 
 import ssl

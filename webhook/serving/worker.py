@@ -1,7 +1,7 @@
 """gunicorn's gevent worker, hardened for what an API server and hostile clients do to a TLS port.
 
 Owns: the handshake's deadline, what happens between SIGTERM and the end, and the worker's own greenlets (certificate,
-metrics).  Everything else is gunicorn's.  May import gunicorn, gevent, and the room's server parts.
+metrics).  Everything else is gunicorn's.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Containers as the device plugin makes them: an allocation folder each, whose socket is its identity.
 
-Writes the two files of an allocation; may import the contract and the tests' own parts.
+Writes the two files of an allocation.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What the benches and some tests measure: drains, hand-overs, overheads; the daemon scripted or real.
 
-Figures are of simgpu at speed 1; may import the tests' own parts only.
+Figures are of simgpu at speed 1.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What the tests' modules may import of each other, where import-linter has no words for it."""
+"""Hold what tests, benches and drills may import: never each other."""
 
 import ast
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """The table of rules: everything that can refuse a pod, a change of one, or a Namespace, in one order.
 
 Each theme has a module with its entries; the order here is the order of codes in an answer.
-May import the contract, `rule` and the themes.
 """
 
 from webhook.admission.rule import PodRule

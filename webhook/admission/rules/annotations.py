@@ -1,7 +1,4 @@
-"""Our own annotations on a pod: every key known, every value in its grammar, none beyond the namespace's ceiling.
-
-May import the contract, `cel` and `rule`.
-"""
+"""Our own annotations on a pod: every key known, every value in its grammar, none beyond the namespace's ceiling."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """What is left to say when everybody else has had the pod: the completed pod must still be complete.
 
-And, for pods in files, what the API server says by itself.  May import the contract, `injection` and `rule`.
+And, for pods in files, what the API server says by itself.
 """
 
 from contract import names

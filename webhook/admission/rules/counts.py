@@ -1,7 +1,4 @@
-"""How many vGPUs a container asks for, and what else it asks for beside them.
-
-May import the contract, `cel`, `fields`, `pod` and `rule`.
-"""
+"""How many vGPUs a container asks for, and what else it asks for beside them."""
 
 from contract import names
 from contract.reasons import ReasonCode

@@ -1,7 +1,6 @@
 """Variables that steer the hook, the loader or NVIDIA's runtime: ours to set in a container with a vGPU.
 
 Exactly what the webhook itself would write may stand there; so its own output passes.
-May import the contract, `cel`, `words` and `rule`.
 """
 
 from collections.abc import Iterable

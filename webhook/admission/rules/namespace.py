@@ -1,7 +1,4 @@
-"""Whether this namespace takes part at all, and whether what it says can be relied upon.
-
-May import the contract, `cel`, `rule` and `namespace_policy`.
-"""
+"""Whether this namespace takes part at all, and whether what it says can be relied upon."""
 
 from contract import names
 from contract.grammar import NAMESPACE_ANNOTATIONS, NAMESPACE_LABELS, WRITTEN_BY_US, Injection

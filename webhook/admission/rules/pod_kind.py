@@ -1,7 +1,4 @@
-"""Pods of a kind that cannot share a GPU: bound by hand, with NVIDIA's runtime and no GPU, of another system.
-
-May import the contract, `cel`, `fields` and `rule`.
-"""
+"""Pods of a kind that cannot share a GPU: bound by hand, with NVIDIA's runtime and no GPU, of another system."""
 
 from contract.reasons import ReasonCode
 from webhook.admission import cel

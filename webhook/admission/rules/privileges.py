@@ -1,6 +1,6 @@
 """Privileges with which a pod that shares a GPU could leave its turn, its memory cap or its container.
 
-A namespace may grant each by name (`nvshare.com/allow`).  May import the contract, `cel` and `rule`.
+A namespace may grant each by name (`nvshare.com/allow`).
 """
 
 from contract import names

@@ -1,6 +1,6 @@
 """Folders of the node that a pod may not reach, and folders of a container that are ours.
 
-Paths are compared as they will resolve.  May import the contract, `cel`, `path`, `words` and `rule`.
+Paths are compared as they will resolve.
 """
 
 from collections.abc import Callable

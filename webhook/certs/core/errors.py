@@ -1,6 +1,6 @@
 """The package's exception family: each says what stands still and what would move it.
 
-`exit_code` is what the command line returns for it.  May import nothing.
+`exit_code` is what the command line returns for it.
 """
 
 

@@ -1,7 +1,6 @@
 """Makes keys and certificates: a CA, and serving certificates under it.  EC P-256 throughout.
 
 Every CA has a subject of its own, so that two that are trusted at once are never mistaken for each other.
-May import `cryptography`; no files, no clock: the time is an argument.
 """
 
 import ipaddress

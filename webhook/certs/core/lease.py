@@ -1,7 +1,6 @@
 """Who may rotate: the grammar of a Lease, decided from what it says.
 
-A Lease keeps two rotations from talking at once; what keeps the Secret right is its version.  May import nothing of
-ours; the clock is an argument.
+A Lease keeps two rotations from talking at once; what keeps the Secret right is its version.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,6 @@ the next run goes on, so nothing is remembered anywhere else.
     retire  -> settled   the old CA stands in no configuration
 
 A new serving certificate under the same CA goes settled -> serve -> settled.
-May import this package's pure modules.
 """
 
 from collections.abc import Mapping

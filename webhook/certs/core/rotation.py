@@ -1,7 +1,7 @@
 """The loop of a rotation: look, ask the core for one step, do it, look again, until nothing is left to do.
 
 Knows the outside only as a `World`, so that tests may kill it after any step.  Keeps nothing between two looks but its
-patience.  May import this package's pure modules.
+patience.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What the Secret holds: CA, serving certificate, the next of each, CAs on their way out, and the phase.
 
 Owns the codec between a Secret's data and values.  A part that cannot be used is left out and named as a fault, so that
-the phases see only what is good.  May import `cryptography` and this package's pure modules.
+the phases see only what is good.
 """
 
 from collections.abc import Mapping, Sequence

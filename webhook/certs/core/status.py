@@ -1,6 +1,6 @@
 """What `certs status` says: how long each certificate lasts, the phase, who trusts and who serves what.
 
-Pure: what was seen goes in, a report comes out.  May import this package's pure modules.
+Pure: what was seen goes in, a report comes out.
 """
 
 from dataclasses import asdict, dataclass
