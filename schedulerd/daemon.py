@@ -75,6 +75,7 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     server.on_peer = node.pids.__setitem__
     server.on_gone = node.forget
     node.refusals = desk.refusals
+    node.limits_reached = server.limits_reached
     node.loop = loop
     requests = Requests(turns, node, loop.clock)
     steering_file = SteeringFile(settings.control.with_suffix(".steering"), turns)

@@ -27,6 +27,7 @@ from schedulerd.eventloop.acceptor import Door
 from schedulerd.eventloop.connection import Broken, Connection
 from schedulerd.eventloop.loop import Loop
 from schedulerd.policies import POLICIES, Seconds
+from schedulerd.protocol.budget import NO_LIMITS, Budget
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ class Control:
         accepted = self._door.next(listener)
         if accepted is None:
             return
-        connection = Connection(accepted.fileno(), accepted, self.loop, "")
+        connection = Connection(accepted.fileno(), accepted, self.loop, "", Budget(NO_LIMITS))
         pid, uid = connection.peer()
         self.loop.watch(connection.descriptor, lambda _mask: self._ready(asker))
         asker = Asker(connection, f"uid {uid} pid {pid}")

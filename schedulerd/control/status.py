@@ -90,9 +90,14 @@ def _daemon_words(turns: Turns, node: Node) -> dict[str, str]:
             "foreign": node.foreign,
             "loop": ",".join(map(str, node.loop.latencies)) if node.loop else None,
             "loop_us": round(node.loop.worked * 1e6) if node.loop else None,
-            "refusals": ",".join(f"{code}:{count}" for code, count in sorted(node.refusals.items())),
+            "refusals": _counts(node.refusals),
+            "limits": _counts(node.limits_reached),
         }
     )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ",".join(f"{name}:{count}" for name, count in sorted(counts.items()))
 
 
 def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What fits on a card together, and how long a turn should last for what a switch would cost.
 
-Owns the arithmetic of working sets: pure functions of rules and states.  May import the model only.
+Owns the arithmetic of working sets: pure functions of rules and states.  What a container says of itself counts up to
+its cap and up to the card, so that its word costs its neighbours no more than its memory could.
 """
 
 from contract.grammar import AllocationKind
@@ -16,12 +17,18 @@ _WITH_CHOICE = 1.25
 def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
     """Bring the GPU's sums up to date with one container."""
     share = tenant.shares[gpu.uuid]
-    contexts = rules.context_bytes * len(tenant.processes)
-    needed = share.allocated + contexts
-    pinned = needed if tenant.facts.allocation is AllocationKind.PLAIN else share.unpageable + contexts
+    contexts = rules.context_bytes * tenant.contexts
+    needed = _counted(gpu, tenant, share.allocated) + contexts
+    unpageable = _counted(gpu, tenant, share.unpageable)
+    pinned = needed if tenant.facts.allocation is AllocationKind.PLAIN else unpageable + contexts
     gpu.needed += needed - share.needed
     gpu.pinned += pinned - share.pinned
     share.needed, share.pinned = needed, pinned
+
+
+def _counted(gpu: Gpu, tenant: Tenant, said: int) -> int:
+    """Return how many of the bytes that a container says it has are believed."""
+    return min([said, *(most for most in (tenant.facts.memory, gpu.capacity) if most is not None)])
 
 
 def room(rules: Rules, gpu: Gpu) -> int:

@@ -92,6 +92,10 @@ class Tenant:
     pids: dict[int, int] = field(default_factory=dict)
     roster: tuple[int, ...] = ()
     """The pids alone."""
+    peers: dict[int, int] = field(default_factory=dict)
+    """The pids of its connected processes as the kernel says; where it does not, a number that nobody else has."""
+    contexts: int = 0
+    """How many processes that makes: each has a context on each card, however often it connects."""
     anew: bool = False
     """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
     wishes: dict[str, "Wish"] = field(default_factory=dict)
@@ -227,7 +231,7 @@ class Notice(NamedTuple):
     """Something that an operator should hear of."""
 
     kind: str
-    """`overdue` or `jam`."""
+    """`overdue`, `jam` or `above-cap`."""
     containers: tuple[str, ...]
     gpus: tuple[str, ...]
 

@@ -74,6 +74,9 @@ class Node:
         silent = now - self.observer_spoke_at
         return f"the observer has said nothing for {silent:.0f} s: see the log" if silent > _SILENT else ""
 
+    limits_reached: dict[str, int] = field(default_factory=dict)
+    """Times that a container had to wait, or a client was hung up on, by limit."""
+
     def hear(self, gpu: str, figures: Figures, now: Seconds) -> None:
         """NVML has said something of a card."""
         self.figures[gpu] = (now, figures)

@@ -68,6 +68,8 @@ def set_capacity(turns: Turns, gpu: Gpu, size: int | None, now: Seconds) -> None
     """What NVML says a card holds; unknown: nobody runs side by side."""
     if gpu.capacity != size:
         gpu.capacity = size
+        for tenant in gpu.tenants.values():
+            memory.recount(turns.rules, gpu, tenant)
         turns.grants.settle((gpu,), now)
 
 

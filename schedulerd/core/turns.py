@@ -86,8 +86,8 @@ class Turns:
 
     # ------------------------------------------------------------------ coming and going
 
-    def join(self, process: int, container: Container, *, pid: int = UNKNOWN) -> int:
-        """A process of a container has connected, with the pid that it goes by; its ledger slot comes back."""
+    def join(self, process: int, container: Container, *, pid: int = UNKNOWN, peer: int = UNKNOWN) -> int:
+        """Let in a process of a container, and return its ledger slot; `pid` is its own word, `peer` the kernel's."""
         tenant = self.tenants.get(container.key)
         if tenant is None:
             tenant = self.tenants[container.key] = self._new_tenant(container)
@@ -97,6 +97,8 @@ class Turns:
         tenant.processes[process] = slot
         tenant.pids[process] = pid
         tenant.roster = tuple(tenant.pids.values())
+        tenant.peers[process] = peer or -process
+        tenant.contexts = len(set(tenant.peers.values()))
         self.members[process] = tenant
         for uuid in tenant.facts.gpus:
             memory.recount(self.rules, self.gpu(uuid), tenant)
@@ -133,8 +135,9 @@ class Turns:
         if tenant is None:
             return
         slot = tenant.processes.pop(process)
-        del tenant.pids[process]
+        del tenant.pids[process], tenant.peers[process]
         tenant.roster = tuple(tenant.pids.values())
+        tenant.contexts = len(set(tenant.peers.values()))
         self.grants.orders.append(FreeSlot(tenant.facts.key, slot))
         for wish in set(tenant.wishes.values()):
             wish.by.discard(process)
@@ -277,10 +280,20 @@ class Turns:
         (gpu,) = self._own_gpus(tenant, (said.gpu,))
         share = tenant.shares[said.gpu]
         share.set_using(process, said.pageable, said.unpageable)
+        self._tell_above_cap(gpu, tenant, said)
         if process in gpu.reserving:
             share.promise(process, gpu.reserving[process][1])  # it has yet to hear of it
         memory.recount(self.rules, gpu, tenant)
         self._make_room(gpu, tenant, now)
+
+    def _tell_above_cap(self, gpu: Gpu, tenant: Tenant, said: Using) -> None:
+        """Say once that a process claims more than its container may have; `memory` counts the cap all the same.
+
+        The sum of several may be above the cap for a moment: one frees, another allocates, and is heard first."""
+        cap, share = tenant.facts.memory, tenant.shares[gpu.uuid]
+        if cap is not None and said.pageable + said.unpageable > cap and not share.above_cap:
+            share.above_cap = True
+            self.grants.orders.append(Notice("above-cap", (tenant.facts.key,), (gpu.uuid,)))
 
     def reserve(self, process: int, asked: Reserve, now: Seconds) -> None:
         """A container is about to grow; it hears `reserved` when there is room for it."""
@@ -312,8 +325,12 @@ class Turns:
                 self.grants.ask(turn, now)
 
     def _answer_reserving(self, gpu: Gpu) -> None:
+        rooms: dict[str, bool] = {}
         for process, (tenant, size) in tuple(gpu.reserving.items()):
-            if self._has_room(gpu, tenant):
+            key = tenant.facts.key
+            if key not in rooms:
+                rooms[key] = self._has_room(gpu, tenant)
+            if rooms[key]:
                 del gpu.reserving[process]
                 self.grants.orders.append(Tell((process,), Reserved(gpu.uuid, size)))
 

@@ -46,6 +46,8 @@ class Share:
     """What is counted on the GPU for it: bytes in all, contexts included."""
     pinned: int = 0
     """The part of it that cannot be paged out."""
+    above_cap: bool = False
+    """A process has said that it has more than the container may; told once."""
 
     @property
     def expected_burst(self) -> Seconds:

@@ -1,7 +1,7 @@
 """One client's socket: bytes both ways, never waiting, never holding more than the protocol allows.
 
-Owns the limit on unread answers.  What the bytes mean is decided at the desk.
-May import the contract, the loop and the standard library.
+Owns the limits on unread answers: of a connection here, of its container by the budget.  What the bytes mean is decided
+at the desk.
 """
 
 import array
@@ -9,20 +9,31 @@ import os
 import select
 import socket
 import struct
-from collections import deque
 
 from contract.wire import MOST_UNREAD_BYTES
 from schedulerd.eventloop.loop import Loop
+from schedulerd.protocol.budget import Budget
 
-READ_BYTES = 4096
-"""Read at once: a client that floods gets one helping a batch, like everybody."""
+READ_BYTES = 1024
+"""Read at once: what one connection says at most before others are heard, some 0.2 ms of usual lines."""
+_SEND_BUFFER = 4096
+"""The kernel doubles it and counts its own overhead, so it holds ten usual lines, and at most 9 KiB a connection.  The
+default is 208 KiB; that memory is the daemon's, and clients that do not read would decide how much of it there is."""
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("=iII")
 _NO_SIGNAL = int(socket.MSG_NOSIGNAL)
 
 
 class Broken(Exception):
-    """The other side has gone, or reads nothing."""
+    """The other side has gone."""
+
+
+class Deaf(Broken):
+    """The other side, or its container, does not read its answers."""
+
+    def __init__(self, sentence: str, limit: str) -> None:
+        super().__init__(sentence)
+        self.limit = limit
 
 
 class Connection:
@@ -34,25 +45,32 @@ class Connection:
         "_recv",
         "_send",
         "_socket",
-        "_unread",
+        "budget",
         "client",
         "closing",
         "descriptor",
         "folder",
+        "paused",
     )
 
-    def __init__(self, client: int, accepted: socket.socket, loop: Loop, folder: str) -> None:
+    def __init__(self, client: int, accepted: socket.socket, loop: Loop, folder: str, budget: Budget) -> None:
         accepted.setblocking(False)
         self.client = client
+        self.budget = budget
         self.folder = folder
         """The allocation whose socket this came through; empty stand-alone."""
         self.descriptor = accepted.fileno()
         self.closing = False
+        self.paused = False
+        """Not read from until the budget of its container is filled again."""
         self._socket = accepted
         self._recv, self._send = accepted.recv, accepted.send
         self._loop = loop
-        self._pending: deque[bytes] = deque()
-        self._unread = 0
+        self._pending = b""
+
+    def shrink_send_buffer(self) -> None:
+        """Let the kernel hold little of what the other side does not read."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
 
     def peer(self) -> tuple[int, int]:
         """The other side's process id and user id, as the kernel saw them when it connected."""
@@ -72,7 +90,7 @@ class Connection:
     def receive(self) -> bytes | None:
         """What has come, after a try to send what is unsent; None when nothing has, for all the event said."""
         if self._pending:
-            self._flush()
+            self.flush()
         try:
             data = self._recv(READ_BYTES)
         except BlockingIOError:
@@ -83,6 +101,22 @@ class Connection:
             raise Broken("the other side has closed")
         return data
 
+    def pause(self) -> None:
+        """Read nothing for the time being."""
+        self.paused = True
+        self._listen()
+
+    def go_on(self) -> None:
+        """Read again."""
+        self.paused = False
+        if self.descriptor >= 0:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Wait for what can be dealt with: bytes unless paused, room for answers that wait."""
+        events = 0 if self.paused else select.EPOLLIN
+        self._loop.change(self.descriptor, events | select.EPOLLOUT if self._pending else events)
+
     def send(self, data: bytes) -> None:
         """Write now what goes now; keep the rest until the other side reads."""
         if not self._pending:
@@ -90,11 +124,18 @@ class Connection:
             if sent == len(data):
                 return
             data = data[sent:]
-            self._loop.change(self.descriptor, select.EPOLLIN | select.EPOLLOUT)
-        self._pending.append(data)
-        self._unread += len(data)
-        if self._unread > MOST_UNREAD_BYTES:
-            raise Broken("it does not read its answers")
+        self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        is_first = not self._pending
+        self._pending += data
+        self.budget.unread += len(data)
+        if len(self._pending) > MOST_UNREAD_BYTES:
+            raise Deaf("it does not read its answers", "unread-of-connection")
+        if self.budget.unread > self.budget.limits.unread:
+            raise Deaf("the processes of its container do not read their answers", "unread-of-container")
+        if is_first:
+            self._listen()
 
     def send_with(self, data: bytes, descriptors: tuple[int, ...]) -> None:
         """Write a line that carries descriptors."""
@@ -116,16 +157,13 @@ class Connection:
         except OSError as error:
             raise Broken(str(error)) from None
 
-    def _flush(self) -> None:
-        while self._pending:
-            data = self._pending.popleft()
-            self._unread -= len(data)
-            sent = self._send_now(data)
-            if sent < len(data):
-                self._pending.appendleft(data[sent:])
-                self._unread += len(data) - sent
-                return
-        self._loop.change(self.descriptor, select.EPOLLIN)
+    def flush(self) -> None:
+        """Write of the answers that wait what goes now."""
+        sent = self._send_now(self._pending)
+        self._pending = self._pending[sent:]
+        self.budget.unread -= sent
+        if not self._pending:
+            self._listen()
 
     @property
     def drained(self) -> bool:
@@ -133,6 +171,9 @@ class Connection:
 
     def close(self) -> None:
         """Let go of the descriptor, once the batch is over."""
+        self.budget.unread -= len(self._pending)
+        self._pending = b""
+        self.descriptor = -1
         self._loop.close(self._socket.detach())
 
 

@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 Seconds = float
 _LONGEST_SLEEP: Seconds = 3600.0
 _SLOW_BATCH: Seconds = 0.1
-_EVENTS_AT_ONCE = 128
+_EVENTS_AT_ONCE = 1024
+"""More than a container may have connections: a round sees others than those of a container that floods."""
 LATENCY_BOUNDS: tuple[Seconds, ...] = (0.0001, 0.001, 0.01, 0.1)
 _USUAL = LATENCY_BOUNDS[0]
 
@@ -29,6 +30,8 @@ class Loop:
         self.clock = clock
         self.latencies = [0] * (len(LATENCY_BOUNDS) + 1)
         """How many batches took how long."""
+        self.rounds = 0
+        """How many batches there were, this one included."""
         self.worked: Seconds = 0.0
         """Time in batches, all together."""
         self.after: Callable[[], None] = lambda: None
@@ -77,6 +80,7 @@ class Loop:
                 due = upcoming
         events = self._epoll.poll(due - now if due > now else 0, _EVENTS_AT_ONCE)
         began = self.clock()
+        self.rounds += 1
         for descriptor, mask in events:
             handler = self._handlers.get(descriptor)
             if handler is not None:

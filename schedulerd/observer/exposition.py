@@ -157,9 +157,12 @@ def _daemon(words: Words) -> Iterator[str]:
     yield from _head(
         "nvshare_schedulerd_refused_lines_total", "counter", "Lines of clients that were refused, by code."
     )
-    for part in filter(None, words.get("refusals", "").split(",")):
-        code, _, count = part.partition(":")
+    for code, count in _counts(words.get("refusals", "")):
         yield f"nvshare_schedulerd_refused_lines_total{{{_labels(code=code)}}} {count}"
+    limits = "Times that a container had to wait, or a client was hung up on, by the limit it had reached."
+    yield from _head("nvshare_schedulerd_limits_reached_total", "counter", limits)
+    for limit, count in _counts(words.get("limits", "")):
+        yield f"nvshare_schedulerd_limits_reached_total{{{_labels(limit=limit)}}} {count}"
     if "loop" in words:
         yield from _head(
             "nvshare_schedulerd_loop_seconds", "histogram", "How long the turn loop took for one batch of events."
@@ -167,6 +170,13 @@ def _daemon(words: Words) -> Iterator[str]:
         counts = [int(part) for part in words["loop"].split(",")]
         yield from _histogram("nvshare_schedulerd_loop_seconds", "", LATENCY_BOUNDS, counts)
         yield f"nvshare_schedulerd_loop_seconds_sum {int(words.get('loop_us', '0')) / 1e6:.6f}"
+
+
+def _counts(text: str) -> Iterator[tuple[str, str]]:
+    """Names and counts of a list such as `bad-line:3,again:1`."""
+    for part in filter(None, text.split(",")):
+        name, _, count = part.partition(":")
+        yield name, count
 
 
 def _waits(places: Sequence[tuple[str, Words]]) -> Iterator[str]:

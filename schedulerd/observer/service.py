@@ -44,6 +44,7 @@ _ANSWER_WITHIN = 1.8
 """Less than what a welcome waits."""
 _SENTENCES = {
     "overdue": ("GpuTurnOverdue", "did not yield {gpus} in time and was shut out; its next turn comes by itself"),
+    "above-cap": ("GpuMemoryAboveCap", "says that it has more memory on {gpus} than its cap; only the cap is counted"),
     "jam": ("GpuJam", "waited across {gpus} for a container that waited for it; both now get all their GPUs at once"),
 }
 

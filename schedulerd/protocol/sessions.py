@@ -14,7 +14,7 @@ from contract.grammar import Mode
 from contract.line import LONGEST, Line
 from contract.shared_memory import LEDGER_SLOTS
 from schedulerd.core import messages
-from schedulerd.core.model import Admit, Ask, Container, Hangup, Order, Tell
+from schedulerd.core.model import UNKNOWN, Admit, Ask, Container, Hangup, Order, Tell
 from schedulerd.core.turns import Turns
 from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, TooMany
 from schedulerd.policies import FOREVER, Seconds
@@ -38,6 +38,7 @@ class Conversation:
 
     client: int
     folder: str = ""
+    peer: int = UNKNOWN
     buffer: bytes = b""
     hello: messages.Hello | None = None
     welcomed: bool = False
@@ -74,9 +75,9 @@ class Desk:
 
     # ------------------------------------------------------------------ connections
 
-    def connected(self, client: int, now: Seconds, *, folder: str = "") -> None:
-        """A connection was accepted, of an allocation's own socket or of everybody's."""
-        one = self.conversations[client] = Conversation(client, folder)
+    def connected(self, client: int, now: Seconds, *, folder: str = "", peer: int = UNKNOWN) -> None:
+        """Begin a conversation, by an allocation's own socket or by everybody's, with the process `peer`."""
+        one = self.conversations[client] = Conversation(client, folder, peer)
         self._strangers[client] = now
         crowd = self._crowds[folder] = self._crowds.get(folder, 0) + 1
         if len(self.conversations) > numbers.MOST_CONNECTIONS:
@@ -206,7 +207,7 @@ class Desk:
         foreign = [gpu for gpu in hello.gpus if gpu not in facts.gpus]
         if foreign:
             raise NotYours(f"{foreign[0]} was not given to this container; it has {', '.join(facts.gpus)}")
-        slot = self.turns.join(one.client, container, pid=hello.pid)
+        slot = self.turns.join(one.client, container, pid=hello.pid, peer=one.peer)
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
         self._order(Admit(one.client, self._welcome(one.client, facts, slot)))

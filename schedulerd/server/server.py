@@ -1,11 +1,11 @@
 """The turn loop's sockets: accepts clients, feeds the desk, carries out its orders.
 
 Owns the order in which things become visible: gate words before the lines that speak of them, and everything of one
-event before the next event.  Decides nothing about turns.
-May import this room's cores, the loop, connections, lives and gates.
+event before the next event.  Decides nothing about turns.  All connections of an allocation's socket share a budget.
 """
 
 import logging
+import select
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -15,10 +15,12 @@ from schedulerd.core.messages import Hello
 from schedulerd.core.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 from schedulerd.errors import Unusable
 from schedulerd.eventloop.acceptor import Door
-from schedulerd.eventloop.connection import Broken, Connection
+from schedulerd.eventloop.connection import Broken, Connection, Deaf
 from schedulerd.eventloop.loop import Loop, Seconds
 from schedulerd.eventloop.process_watch import Lives
+from schedulerd.eventloop.throttle import Throttle
 from schedulerd.protocol import codec
+from schedulerd.protocol.budget import CONNECTION, NO_LIMITS, Budget, lines_in
 from schedulerd.protocol.sessions import Desk
 from schedulerd.server.shared_memory import SharedMemory
 
@@ -27,6 +29,26 @@ log = logging.getLogger(__name__)
 _ACCEPT_AT_ONCE = 64
 _BACKLOG = 4096
 _SELDOM: Seconds = 1.0
+_GONE = select.EPOLLHUP | select.EPOLLERR
+
+
+class Listener:
+    """A listening socket, and the budget of the container that it belongs to."""
+
+    def __init__(self, listening: socket.socket, folder: str, loop: Loop) -> None:
+        self.socket = listening
+        self.folder = folder
+        self.budget = Budget() if folder else Budget(NO_LIMITS)
+        self._loop = loop
+
+    def pause(self) -> None:
+        """Accept nobody for the time being."""
+        self._loop.change(self.socket.fileno(), 0)
+
+    def go_on(self) -> None:
+        """Accept again."""
+        if self.socket.fileno() >= 0:
+            self._loop.change(self.socket.fileno(), select.EPOLLIN)
 
 
 class Server:
@@ -42,7 +64,9 @@ class Server:
         self.on_peer: Callable[[int, int], None] = lambda _client, _pid: None
         self.on_gone: Callable[[int], None] = lambda _client: None
         self.on_notice: Callable[[Notice], None] = lambda _notice: None
-        self._listeners: dict[int, socket.socket] = {}
+        self.throttle = Throttle(loop)
+        self.limits_reached: dict[str, int] = {}
+        """How often a container had to wait, or a client was hung up on, by the limit that was reached."""
         self._lives = Lives(loop, self._died)
         self._door = Door()
         self._last_client = 0
@@ -63,48 +87,89 @@ class Server:
 
     # ------------------------------------------------------------------ listening
 
-    def listen(self, listener: socket.socket, folder: str = "") -> None:
+    def listen(self, listening: socket.socket, folder: str = "") -> None:
         """Accept clients from a listening socket."""
-        listener.setblocking(False)
-        self._listeners[listener.fileno()] = listener
-        self.loop.watch(listener.fileno(), lambda _mask: self._accept(listener, folder))
+        listening.setblocking(False)
+        listener = Listener(listening, folder, self.loop)
+        self.loop.watch(listening.fileno(), lambda _mask: self._accept(listener))
 
-    def stop_listening(self, listener: socket.socket) -> None:
+    def stop_listening(self, listening: socket.socket) -> None:
         """Accept nobody from it any more."""
-        self._listeners.pop(listener.fileno(), None)
-        self.loop.close(listener.detach())
+        self.loop.close(listening.detach())
 
-    def _accept(self, listener: socket.socket, folder: str) -> None:
+    def _accept(self, listener: Listener) -> None:
+        budget = listener.budget
         for _ in range(_ACCEPT_AT_ONCE):
-            accepted = self._door.next(listener)
+            if budget.round != self.loop.rounds:
+                budget.begin_round(self.loop.rounds, self.loop.clock)
+            if budget.left_this_round <= 0:
+                if budget.is_used_up:
+                    self._postpone(budget, listener, listener.folder)
+                return
+            accepted = self._door.next(listener.socket)
             if accepted is None:
                 return
-            self._connected(accepted, folder)
+            budget.spend(CONNECTION)
+            self._connected(accepted, listener)
 
-    def _connected(self, accepted: socket.socket, folder: str) -> None:
+    def _connected(self, accepted: socket.socket, listener: Listener) -> None:
         self._last_client += 1
         client = self._last_client
-        connection = Connection(client, accepted, self.loop, folder)
+        connection = Connection(client, accepted, self.loop, listener.folder, listener.budget)
+        connection.shrink_send_buffer()
         self.connections[client] = connection
         self.loop.watch(connection.descriptor, partial(self._ready, connection))
         pid, _ = connection.peer()
         self.on_peer(client, pid)
         self._lives.follow(connection, pid)
-        self.desk.connected(client, self.loop.clock(), folder=folder)
+        self.desk.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
 
     # ------------------------------------------------------------------ events
 
-    def _ready(self, connection: Connection, _mask: int) -> None:
+    def _ready(self, connection: Connection, mask: int) -> None:
+        budget = connection.budget
+        if budget.round != self.loop.rounds:
+            budget.begin_round(self.loop.rounds, self.loop.clock)
+        if budget.left_this_round <= 0:
+            self._not_now(connection, mask)
+            return
         try:
             data = connection.receive()
         except Broken:
             self._lost(connection)
             return
+        if data is not None:
+            budget.spend(lines_in(len(data)))
         if connection.closing:
             if connection.drained:
                 self._lost(connection)
         elif data is not None:
             self._hand_over(connection, data)
+
+    def _not_now(self, connection: Connection, mask: int) -> None:
+        """Its container has had its lines: of this round, and the loop comes back to it, or for the time being."""
+        if not connection.budget.is_used_up:
+            return
+        if mask & _GONE:
+            self._lost(connection)  # its end is an answer to whatever it was asked, so what it said last may be lost
+        elif not connection.paused:
+            self._postpone(connection.budget, connection, connection.folder)
+        elif mask & select.EPOLLOUT:
+            self._write_what_waits(connection)
+
+    def _write_what_waits(self, connection: Connection) -> None:
+        try:
+            connection.flush()
+        except Broken:
+            self._lost(connection)
+            return
+        if connection.closing and connection.drained:
+            self._lost(connection)
+
+    def _postpone(self, budget: Budget, source: Connection | Listener, folder: str) -> None:
+        if self.throttle.postpone(budget, source):
+            self._count("lines")
+            self._say_seldom(f"{folder} says more than {budget.limits.lines_a_second:.0f} lines a second: it must wait")
 
     def _hand_over(self, connection: Connection, data: bytes) -> None:
         try:
@@ -144,8 +209,7 @@ class Server:
             try:
                 connection.send(data)
             except Broken as error:
-                log.info("client %d is gone: %s", client, error)
-                self._lost(connection)
+                self._broken(connection, error)
 
     def _set_gate(self, order: SetGate) -> None:
         self.on_gate(order.gpu, order.container, order.pids)
@@ -176,11 +240,21 @@ class Server:
             self._say_seldom(f"client {order.client} is hung up on: there is nothing left for its gate: {error}")
             self._lost(connection)
         except Broken as error:
-            log.info("client %d is gone before its welcome: %s", order.client, error)
-            self._lost(connection)
+            self._broken(connection, error)
+
+    def _broken(self, connection: Connection, error: Broken) -> None:
+        if isinstance(error, Deaf):
+            self._count(error.limit)
+            self._say_seldom(f"client {connection.client} of {connection.folder or 'all'} is hung up on: {error}")
+        else:
+            log.info("client %d is gone: %s", connection.client, error)
+        self._lost(connection)
+
+    def _count(self, limit: str) -> None:
+        self.limits_reached[limit] = self.limits_reached.get(limit, 0) + 1
 
     def _say_seldom(self, sentence: str) -> None:
-        """Once a second: it comes again twenty times a second, and so do the others."""
+        """Once a second: it comes again many times a second, and so do the others."""
         now = self.loop.clock()
         if now >= self._silent_until:
             self._silent_until = now + _SELDOM

@@ -1,7 +1,6 @@
 """`python -m testbed.cluster up | down | image`: what `make cluster-up`, `make cluster-down` and `make image` run.
 
-The rule here: it says what it does and how far it is, and ends with what to try.  May import everything of this folder
-but `fixtures`.
+The rule here: it says what it does and how far it is, and ends with what to try.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """What is made once and kept: `~/.cache/nvshare-guard` (or under `XDG_CACHE_HOME`), one folder a key.
 
 The rule here: a folder with its final name is whole.  It is filled under another name and renamed, behind a file lock,
-so that two makers at once do the work once and a killed one leaves nothing that looks finished.  May import nothing of
-ours.
+so that two makers at once do the work once and a killed one leaves nothing that looks finished.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """What can be wrong with a test cluster, each with its remedy.
 
 The rule here: nothing fails with a bare trace.  `MissingError` means this machine cannot run it (tests are skipped,
-loudly); `BrokenError` means it should have run and did not (tests fail).  May import nothing of ours.
+loudly); `BrokenError` means it should have run and did not (tests fail).
 """
 
 

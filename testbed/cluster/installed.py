@@ -1,6 +1,6 @@
 """Everything installed on a real node as an operator does it: `kubectl apply -k`, the real image, four software GPUs.
 
-Used by the tests, the drills and the cluster demo.  May import testbed.cluster and testbed.gpu_record.
+Used by the tests, the drills and the cluster demo.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Short commands of the machine (`ip`, `mount`, `apt-get`, …): they work, or say why not.
-
-May import `errors`.
-"""
+"""Short commands of the machine (`ip`, `mount`, `apt-get`, …): they work, or say why not."""
 
 import subprocess
 from collections.abc import Mapping

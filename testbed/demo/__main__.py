@@ -1,7 +1,4 @@
-"""`python -m testbed.demo`: reads the flags, tells the story, turns errors into two lines and an exit code.
-
-May import the demo's story and errors.
-"""
+"""`python -m testbed.demo`: reads the flags, tells the story, turns errors into two lines and an exit code."""
 
 import argparse
 import contextlib

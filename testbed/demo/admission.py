@@ -1,7 +1,4 @@
-"""Asks a running webhook about a pod, as the API server does: an AdmissionReview over TLS, the patch applied.
-
-May import the standard library and jsonpatch.
-"""
+"""Asks a running webhook about a pod, as the API server does: an AdmissionReview over TLS, the patch applied."""
 
 import base64
 import json

@@ -1,6 +1,6 @@
 """Pictures for a terminal: a pod before and after, and who had which GPU when.
 
-Pure: text in, text out.  May import the standard library only.
+Pure: text in, text out.
 """
 
 import difflib

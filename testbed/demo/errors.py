@@ -1,7 +1,4 @@
-"""What can stop the demo: each error says what, and how to fix it.
-
-May import nothing.
-"""
+"""What can stop the demo: each error says what, and how to fix it."""
 
 
 class DemoError(Exception):

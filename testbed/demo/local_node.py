@@ -2,7 +2,6 @@
 
 The environment is the one that the patch gave the container; a path in the container is found by the pod's own
 mounts and volumes, and a path on the node lies below a folder of the demo's.
-May import the standard library and the contract.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Starts the demo's daemons and ends them again, whatever happens in between.
-
-May import the standard library and the demo's errors.
-"""
+"""Starts the demo's daemons and ends them again, whatever happens in between."""
 
 import re
 import subprocess

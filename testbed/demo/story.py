@@ -2,7 +2,6 @@
 
 Everything but the GPUs is the real thing: the webhook's server, the device plugin's placement, the daemon, the hook.
 What is drawn is read from the software GPU's record, which knows nothing of turns.
-May import the demo's parts, the rooms' cores and `testbed.gpu_record`.
 """
 
 import os

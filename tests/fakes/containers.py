@@ -63,17 +63,17 @@ class Floor:
 
     # ------------------------------------------------------------------ events
 
-    def join(self, container: Container, *, held: Sequence[Held] = (), alone: bool = True) -> int:
+    def join(self, container: Container, *, held: Sequence[Held] = (), alone: bool = True, peer: int = 0) -> int:
         self._next_process += 1
         process = self._next_process
-        self.sit_down(process, container)
+        self.sit_down(process, container, peer=peer)
         self.turns.announce(process, held, self.now, alone=alone)
         self.turns.came_back(process, self.now)
         self.carry_out()
         return process
 
-    def sit_down(self, process: int, container: Container) -> None:
-        self.turns.join(process, container, pid=process)
+    def sit_down(self, process: int, container: Container, *, peer: int = 0) -> None:
+        self.turns.join(process, container, pid=process, peer=peer)
         self.seats[process] = Seat(container.key, container)
 
     def restart(self) -> None:

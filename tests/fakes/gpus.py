@@ -1,6 +1,6 @@
 """Stand-ins for what the room's Protocols name: GPUs without a library, and a recorder that remembers.
 
-Owns no behaviour of ours.  May import `deviceplugin`.
+Owns no behaviour of ours.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """pytest fixtures: a real API server, a real node, a namespace a test.  A plugin of tests/conftest.py.
 
 The rule here: where the machine cannot run them the tests are skipped with the reason, counted at the end, and with
-CI=true that is a failure; what fails brings its logs and events with it.  May import everything of this folder.
+CI=true that is a failure; what fails brings its logs and events with it.
 """
 
 import os

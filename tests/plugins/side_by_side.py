@@ -1,7 +1,6 @@
 """How `make test` runs two tests at a time: those on a node one after the other, beside all others, file by file.
 
 Tests on a node mostly wait, and share one node; what else runs meanwhile may be busy.  A plugin of tests/conftest.py.
-May import pytest-xdist.
 """
 
 from typing import Any
@@ -11,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 DIST = "loadscope"
 """What `make test` gives as --dist."""
-_ON_A_NODE = ("tests/system/cluster/", "tests/system/install/", "tests/system/deviceplugin/")
+_ON_A_NODE = tuple(f"tests/system/{folder}/" for folder in ("cluster", "deviceplugin", "install", "manifests"))
 
 
 class _Queues(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types

@@ -1,7 +1,7 @@
 """`make test`: every test, two at a time; the few that fail so are named and tried once more, alone.
 
 Beside a neighbour on two processors a test may lack the time that it waits for; behaviour that is broken fails alone,
-too.  Failures in more than a few files are no such thing, and are not tried again.  May import pytest's words.
+too.  Failures in more than a few files are no such thing, and are not tried again.
 """
 
 import json

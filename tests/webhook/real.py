@@ -61,6 +61,11 @@ class ApiClient:
         warnings = [value for key, value in answer.getheaders() if key.lower() == "warning"]
         return Answer(answer.status, json.loads(content) if content else {}, warnings)
 
+    def text(self, path: str) -> str:
+        """The content of a page that is no JSON."""
+        self._connection.request("GET", path)
+        return self._connection.getresponse().read().decode()
+
     def create_pod(self, namespace: str, pod: Json, *, dry_run: bool = True) -> Answer:
         suffix = "?dryRun=All" if dry_run else ""
         return self.send("POST", f"/api/v1/namespaces/{namespace}/pods{suffix}", pod)

@@ -14,10 +14,25 @@ VGPUS = f"quantity(c.?resources.?limits[?'{names.RESOURCE}'].orValue('0')).asInt
 """The vGPUs of the container `c`; the API server has checked that they are whole, and that requests are the same."""
 
 
+MOST_CONTAINERS = 200
+MOST_KEYS = 1000
+"""How many containers, and annotations or labels, a loop goes through: its time grows with the square of its rounds."""
+
+
 def in_any_container(condition: str, spec: str = "object.spec") -> str:
-    """An ordinary or init container `c` of the spec fulfils the condition."""
-    ordinary, initial = (f"{spec}.{kind}.exists(c, {condition})" for kind in ("containers", "initContainers"))
+    """An ordinary or init container `c` of the spec fulfils the condition.
+
+    Of too many containers it is enough that their text names our resource: a rule refuses such a pod.
+    """
+    ordinary, initial = (_in_any(f"{spec}.{kind}", condition) for kind in ("containers", "initContainers"))
     return f"{ordinary} || (has({spec}.initContainers) && {initial})"
+
+
+def _in_any(containers: str, condition: str) -> str:
+    return (
+        f"({containers}.size() <= {MOST_CONTAINERS} ? {containers}.exists(c, {condition})"
+        f" : '%s'.format([{containers}]).contains({text(names.RESOURCE)}))"
+    )
 
 
 def asks_for_vgpu(spec: str = "object.spec") -> str:
@@ -75,7 +90,7 @@ _CONDITIONS: dict[str, str] = {
     names.DEFAULT_MEMORY: _MEMORY,
     names.QUANTUM: _QUANTUM,
     names.MAX_QUANTUM: _QUANTUM,
-    names.ALLOW: f"v.split(',').all(p, p.trim() in {texts(grammar.Exemption)})",
+    names.ALLOW: f"size(v) <= {grammar.LONGEST_LIST} && v.split(',').all(p, p.trim() in {texts(grammar.Exemption)})",
 }
 """For each word the condition on its text `v`."""
 
@@ -104,7 +119,8 @@ def _shown(value: str) -> str:
 def unknown_keys(table: tuple[Word, ...], holder: str, *, what: str, known_too: Iterable[str] = ()) -> str:
     """A list with the keys of our domain in `holder` that the table does not have."""
     known = texts((*(word.key for word in table), *known_too))
-    return f"{holder}.filter(k, k.startsWith({text(names.DOMAIN + '/')}) && !(k in {known})).map(k, {what})"
+    found = f"{holder}.filter(k, k.startsWith({text(names.DOMAIN + '/')}) && !(k in {known})).map(k, {what})"
+    return f"({holder}.size() > {MOST_KEYS} ? [] : {found})"
 
 
 def is_above(key: str, holder: str, ceiling_key: str, ceiling_holder: str) -> str:
@@ -127,8 +143,9 @@ _LARGER: dict[str, str] = {
     names.QUANTUM: f"{_MILLISECONDS.format('{value}')} > {_MILLISECONDS.format('{ceiling}')}",
 }
 
-# A path resolves to segments that each end with "/": the root is "/", a folder "/a/b/".
-_CLEAN = "'/' + q.split('/').filter(s, s != '' && s != '.').map(s, s + '/').join('')"
+# A path resolves to segments that each end with "/": the root is "/", a folder "/a/b/".  No loop over the segments: a
+# loop's time grows with its square.  Each replacement halves a row of slashes, and two take away all of a row of dots.
+_CLEAN = "('/' + q + '/')" + ".replace('/./', '//')" * 2 + ".replace('//', '/')" * 16
 _STEP_UP = (
     "(r.indexOf('/../') < 0 ? r : (r.substring(0, r.indexOf('/../')).lastIndexOf('/') < 0 ? ''"
     " : r.substring(0, r.substring(0, r.indexOf('/../')).lastIndexOf('/'))) + '/' + r.substring(r.indexOf('/../') + 4))"
@@ -136,14 +153,24 @@ _STEP_UP = (
 _ONE_RUN = "(r.startsWith('/run/') ? '/var' + r : r)"
 
 
+_STEPS_UP = f".map(r, {_STEP_UP})" * MOST_STEPS_UP
+
+
 def resolved(path: str) -> str:
     """A list with the one resolved form of the path expression, for a macro to bind."""
-    steps = f".map(r, {_STEP_UP})" * MOST_STEPS_UP
-    return f"[{path}].map(q, {_CLEAN}){steps}.map(r, {_ONE_RUN})"
+    return f"[{path}].map(q, {_CLEAN}){_STEPS_UP}.map(r, {_ONE_RUN})"
+
+
+def passes_proc(path: str) -> str:
+    """The path is in `/proc`, or is there after some of its steps: `path.passes_proc`."""
+    seen = "r.contains('/../')"  # a step is left over
+    for _ in range(MOST_STEPS_UP):
+        seen = f"r.contains('/../') && [{_STEP_UP}].exists(r, r.startsWith('/proc/') || {seen})"
+    return f"({path}.contains('proc') && [{path}].map(q, {_CLEAN}).exists(r, r.startsWith('/proc/') || {seen}))"
 
 
 def resolves_to_touch(path: str, folders: str, *, or_into: str = "") -> str:
     """The path is one of the folders (resolved, each ending with `/`), in one, above one, or is or is in `or_into`."""
     into = f" || r.startsWith({text(or_into)})" if or_into else ""
-    touching = f"{resolved(path)}.exists(r, {folders}.exists(g, g.startsWith(r) || r.startsWith(g)){into})"
-    return f"({path}.split('/').filter(s, s == '..').size() > {MOST_STEPS_UP} || {touching})"
+    climbs = "r.contains('/../')"  # a step is left over
+    return f"{resolved(path)}.exists(r, {climbs} || {folders}.exists(g, g.startsWith(r) || r.startsWith(g)){into})"

@@ -24,6 +24,26 @@ def _one_run(path: str) -> str:
     return "/var" + path if path == "/run" or path.startswith("/run/") else path
 
 
+def passes_proc(path: str) -> bool:
+    """The path is in `/proc`, or is there after some of its steps.
+
+    A link such as `/proc/self/root` leads back to the container's root, so text cannot tell where such a path ends.
+    """
+    if "proc" not in path:
+        return False
+    if climbs_too_often(path):
+        return True
+    walked: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del walked[-1:]
+        elif part not in ("", "."):
+            walked.append(part)
+        if walked[:1] == ["proc"]:
+            return True
+    return False
+
+
 def is_within(path: str, folder: str) -> bool:
     """`path` is the folder or something in it; both resolved."""
     return path == folder or path.startswith(folder + "/") or folder == "/"

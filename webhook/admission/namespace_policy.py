@@ -23,6 +23,7 @@ from contract.grammar import (
     read_words,
     unknown_keys,
 )
+from webhook.admission.cel import MOST_KEYS
 from webhook.admission.json_fields import Json, read_map, read_text, read_texts
 
 EXCLUDED_NAMESPACES = ("kube-system", names.SYSTEM_NAMESPACE)
@@ -141,10 +142,25 @@ def namespace_problems(labels: Mapping[str, str], annotations: Mapping[str, str]
     """Every value and key of ours that a Namespace may not have, in words; empty when all is well."""
     bad = (*_bad_values(NAMESPACE_LABELS, labels), *_bad_values(NAMESPACE_ANNOTATIONS, annotations))
     unknown = (
-        *(f"label {key} is not one we know" for key in unknown_keys(NAMESPACE_LABELS, labels)),
-        *(f"annotation {key} is not one we know" for key in unknown_keys(NAMESPACE_ANNOTATIONS, annotations)),
+        *(f"label {key} is not one we know" for key in _unknown_keys(NAMESPACE_LABELS, labels)),
+        *(f"annotation {key} is not one we know" for key in _unknown_keys(NAMESPACE_ANNOTATIONS, annotations)),
     )
-    return (*bad, *unknown) or _contradictions(annotations)
+    return (*_too_many_keys(labels, annotations), *bad, *unknown) or _contradictions(annotations)
+
+
+TOO_MANY_KEYS = f" {{}} are more than the {MOST_KEYS} that a Namespace with shared GPUs may have"
+
+
+def _too_many_keys(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
+    if names.INJECTION_LABEL not in labels:
+        return ()
+    kinds = (("labels", labels), ("annotations", annotations))
+    return tuple(f"{len(found)}{TOO_MANY_KEYS.format(what)}" for what, found in kinds if len(found) > MOST_KEYS)
+
+
+def _unknown_keys(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str, ...]:
+    """As the API server looks for them: not among too many."""
+    return unknown_keys(table, found) if len(found) <= MOST_KEYS else ()
 
 
 def _bad_values(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ class Container:
     """The entries of `env` that steer the hook, the loader or the runtime, each with its place."""
     has_env_from: bool
     mounts: list[Json]
+    devices: list[Json]
+    """Its `volumeDevices`."""
     last_words: str
     """Its `terminationMessagePath`, where the kubelet mounts a file."""
     resources: Mapping[str, Any]
@@ -116,6 +118,14 @@ def _mounts(raw: Json) -> list[Json]:
     return mounts
 
 
+def _devices(raw: Json) -> list[Json]:
+    devices = read_maps(raw, "volumeDevices")
+    for device in devices:
+        read_text(device, "name")
+        read_text(device, "devicePath")
+    return devices
+
+
 def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
     key = _KEYS[kind]
     for index, raw in enumerate(read_maps(spec, key)):
@@ -134,6 +144,7 @@ def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
             steering=_steering(env),
             has_env_from=bool(read_list(raw, "envFrom")),
             mounts=_mounts(raw),
+            devices=_devices(raw),
             last_words=read_text(raw, "terminationMessagePath"),
             resources={**requests, **limits} if requests else limits,
             privileged=read_flag(security, "privileged"),

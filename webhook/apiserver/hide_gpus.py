@@ -13,6 +13,7 @@ from webhook.admission.injected import HIDDEN
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import select_opted_in
 from webhook.admission.rules.counts import OTHER_GPU_PREFIXES
+from webhook.admission.rules.sizes import MOST_DEBUGGERS, are_few
 
 NAME = "nvshare-hide-gpus"
 _API_VERSION = "admissionregistration.k8s.io/v1"
@@ -94,14 +95,18 @@ def policy() -> list[Json]:
     """The policies and their bindings: for pods, and for debug containers where the webhook does not see to them.
 
     The condition looks at the pod as it runs: what a request says of its containers is not believed."""
+    # Larger pods, and more debug containers, are refused by the policies of the table: the loops need not see them.
+    few = {"name": "few", "expression": are_few("object.spec.?initContainers.orValue([]) + object.spec.containers")}
+    debuggers = "object.spec.?ephemeralContainers.orValue([])"
+    few_debuggers = {"name": "few", "expression": f"{debuggers}.size() <= {MOST_DEBUGGERS} && {are_few(debuggers)}"}
     elsewhere = {"name": "asks-for-no-vgpu", "expression": f"!({cel.asks_for_vgpu('oldObject.spec')})"}
     return [
-        *_policy(NAME, "CREATE", "pods", mutations=_mutations(_KINDS)),
+        *_policy(NAME, "CREATE", "pods", matchConditions=[few], mutations=_mutations(_KINDS)),
         *_policy(
             f"{NAME}-debug",
             "UPDATE",
             "pods/ephemeralcontainers",
-            matchConditions=[elsewhere],
+            matchConditions=[few_debuggers, elsewhere],
             mutations=_mutations((_DEBUG,)),
         ),
     ]

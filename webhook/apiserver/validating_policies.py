@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contract import names
-from contract.grammar import Injection, Mode, OnMultiGpu
+from contract.grammar import LONGEST_LIST, Injection, Mode, OnMultiGpu
 from webhook.admission import cel
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES, NAME_LABEL, select_namespaces, select_opted_in
 from webhook.admission.rule import Rule, Scope
-from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
+from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES, sizes
+from webhook.admission.rules.annotations import CHANGES_OURS
 from webhook.admission.rules.counts import NAMES_MODE_CEL
 
 API_VERSION = "admissionregistration.k8s.io/v1"
@@ -64,7 +65,8 @@ _POD_VARIABLES: dict[str, str] = {
     "mode": f"variables.annotations[?'{names.MULTI_GPU}'].orValue("
     f"variables.namespace_annotations[?'{names.MULTI_GPU}'].orValue('{Mode.PER_DEVICE}'))",
     "completed_as": "{completed_as}",
-    "allow": f"variables.namespace_annotations[?'{names.ALLOW}'].orValue('').split(',').map(p, p.trim())",
+    "allow": f"[variables.namespace_annotations[?'{names.ALLOW}'].orValue('')]"
+    f".map(v, size(v) <= {LONGEST_LIST} ? v : '')[0].split(',').map(p, p.trim())",
     "init_steps": f"variables.inits.filter(c, !({_SIDECAR}) && {_COUNTED} > 0).map(c, {_COUNTED} + {_SIDECARS_BEFORE})",
     "running": f"variables.spec.containers.map(c, {_COUNTED}).sum()"
     f" + variables.inits.filter(c, {_SIDECAR}).map(c, {_COUNTED}).sum()",
@@ -113,7 +115,7 @@ def _pod_variables() -> dict[str, str]:
 
 def _variables(meta: str, spec: str, *, only_where: str = "", completed_as: str = "''") -> dict[str, str]:
     where = {"meta": meta, "spec": spec, "only_where": only_where, "completed_as": completed_as}
-    return {name: text.format(**where) for name, text in _POD_VARIABLES.items()}
+    return {**{name: text.format(**where) for name, text in _POD_VARIABLES.items()}, **sizes.VARIABLES}
 
 
 def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
@@ -122,6 +124,7 @@ def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
 
 
 _INVALID = ("NamespacePolicyInvalid",)
+_TOO_LARGE = ("PodTooLarge",)
 _TEMPLATE_KINDS = (
     _match("apps", ("deployments", "replicasets", "statefulsets", "daemonsets"), ("CREATE", "UPDATE")),
     _match("batch", ("jobs",), ("CREATE", "UPDATE")),
@@ -156,7 +159,11 @@ def _for_created_pods() -> tuple[Policy, ...]:
         ),
         Policy(
             name="nvshare-pods",
-            rules=(*_of(Scope.GATE, only=_INVALID), *_of(Scope.VGPU_POD)),
+            rules=(
+                *_of(Scope.GATE, only=_INVALID),
+                *_of(Scope.ANY_POD, only=_TOO_LARGE),
+                *_of(Scope.VGPU_POD),
+            ),
             resources=_CREATED_PODS,
             variables=_pod_variables(),
             bindings=_OPTED_IN,
@@ -178,9 +185,9 @@ def _for_changes() -> tuple[Policy, ...]:
             name="nvshare-debug-containers",
             rules=_of(Scope.EPHEMERAL),
             resources=(_match("", ("pods/ephemeralcontainers",), ("UPDATE",)),),
-            variables={**_pod_variables(), "new_debug": _NEW_DEBUG},
+            variables={**_pod_variables(), **sizes.DEBUG_VARIABLES},
             bindings=_OPTED_IN,
-            conditions=_WANTS,
+            conditions={"asks-for-vgpu": f"{cel.asks_for_vgpu()} || {_MANY_DEBUGGERS}"},
         ),
         Policy(
             name="nvshare-pod-changes",
@@ -191,6 +198,7 @@ def _for_changes() -> tuple[Policy, ...]:
                 "after": "object.metadata.?annotations.orValue({})",
             },
             bindings=(_binding("enforce", _DENY),),
+            conditions={"changes-ours": CHANGES_OURS},
         ),
         Policy(
             name="nvshare-namespaces",
@@ -217,10 +225,8 @@ def _warnings_on_templates() -> tuple[Policy, ...]:
     )
 
 
-_NEW_DEBUG = (
-    "object.spec.?ephemeralContainers.orValue([])"
-    ".filter(c, !oldObject.spec.?ephemeralContainers.orValue([]).exists(o, o.name == c.name))"
-)
+_MANY_DEBUGGERS = f"object.spec.?ephemeralContainers.orValue([]).size() > {sizes.MOST_DEBUGGERS}"
+"""On whatever pod: other loops over them rely on the limit."""
 
 
 def _validation(rule: Rule[Any]) -> Json:
@@ -254,9 +260,20 @@ def _mentions(text: str, name: str) -> bool:
     return any(not part[:1].isalnum() and part[:1] != "_" for part in parts[1:])
 
 
+def _founds(rules: tuple[Rule[Any], ...]) -> dict[str, str]:
+    """What each rule finds; one on the pod itself looks no further where the pod is too large."""
+    limit = next((rule.code for rule in rules if rule.code in sizes.LIMITS), None)
+    return {
+        str(rule.code): rule.cel or ""
+        if limit in (None, rule.code) or rule.scope is Scope.GATE
+        else f"variables.{limit}.size() > 0 ? [] : ({rule.cel})"
+        for rule in rules
+    }
+
+
 def _as_object(policy: Policy) -> Json:
     rules = tuple(policy.rules)
-    founds = {str(rule.code): rule.cel or "" for rule in rules}
+    founds = _founds(rules)
     variables = {**_used(policy.variables, founds.values()), **founds}
     conditions = [{"name": name, "expression": text} for name, text in policy.conditions.items()]
     return {

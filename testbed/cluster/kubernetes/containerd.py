@@ -1,7 +1,4 @@
-"""containerd of a node: its configuration, and what is asked of it from outside (importing images).
-
-May import `pins`, `build`, `archives`, `sandbox`, `processes`.
-"""
+"""containerd of a node: its configuration, and what is asked of it from outside (importing images)."""
 
 import shutil
 from pathlib import Path

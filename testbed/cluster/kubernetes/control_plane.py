@@ -1,7 +1,6 @@
 """The control plane: etcd and the API server, and if asked the scheduler and the controller manager.  Needs no root.
 
 The rule here: several run side by side on one machine, each with its own ports, CA and data, gone when its `with` ends.
-May import `pins`, `build`, `processes`, `pki`, `runs`, `leftovers`, `errors`.
 """
 
 import json

@@ -1,7 +1,6 @@
 """What a failed test on a real Kubernetes brings with it: the last log lines, the pods, their events and logs.
 
 The rule here: it explains a failure and never adds one; whatever cannot be asked any more is left out with a word.
-May import `control_plane`, `processes`, `errors`.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """Pods for a node with GPUs made of software: the device plugin from the project's image, and a pod that computes.
 
 The rule here: plain Kubernetes objects out, nothing is started; the objects are the smallest that show the chain from
-the kubelet to a kernel's time (manifests/ has the real ones).  May import `image` and the contract.
+the kubelet to a kernel's time (manifests/ has the real ones).
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
 """The kubelet and kube-proxy of a node: their configuration as values, and their processes.
 
 The rule here: settings that differ from a usual node stand with the fact about this kind of machine that forces them.
-May import `pins`, `build`, `control_plane`, `containerd`, `sandbox`, `processes`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """A cluster with real nodes on this machine: a control plane on a bridge, and nodes each in namespaces of their own.
 
 The rule here: nothing of a node is outside its sandbox but its cable and its cgroup; two clusters, or two nodes of one,
-run pods at once.  May import everything of this folder but `fixtures`, `image` and `__main__`.
+run pods at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Certificates of a test cluster: one CA, and whoever it is asked to vouch for.
 
 The rule here: an identity is a certificate (name and groups), made when it is needed, so that a test can be any user.
-Keys lie in the run's folder and die with it.  May import nothing of ours.
+Keys lie in the run's folder and die with it.
 """
 
 import datetime

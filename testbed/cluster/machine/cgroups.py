@@ -1,7 +1,7 @@
 """A node's control groups: one group of its own in every hierarchy, under which the kubelet puts all pods.
 
 The rule here: whatever a run made is below `guard-<run>-…`, so removing those is removing everything.  Both cgroup v1
-(one hierarchy a controller) and v2 (a single one).  May import `runs`, `errors`.
+(one hierarchy a controller) and v2 (a single one).
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """Takes away everything a run made: its processes, its bridge, its cgroups, its folder.
 
 The rule here: one way of ending for all; the end of a test, `down`, and the next run after a kill -9 call the same
-`remove`, which starts from what is really there and not from what was remembered.  May import `runs`, `network`,
-`cgroups`, `processes`, `errors`.
+`remove`, which starts from what is really there and not from what was remembered.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """What a cluster could leave on a machine, as a set of lines: for the test that it leaves nothing.
 
 The rule here: everything is listed that a run can make, and what belongs to other runs going on at the same time is
-told by their names.  May import `processes`, `cgroups`,
-`cache`.
+told by their names.
 """
 
 import re

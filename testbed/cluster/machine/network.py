@@ -1,8 +1,7 @@
 """The network of one run: a bridge on this machine, a cable to each node, addresses for pods and services.
 
 The rule here: every address follows from the run's subnet, every name from the run's name; what lies in a node's own
-network namespace dies with it, so the bridge is all there is to remove.  May import `runs`, `cache`,
-`shell`, `errors`.
+network namespace dies with it, so the bridge is all there is to remove.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Long-running programs of a run: started with a log file, waited for, ended.
 
 The rule here: every process carries its run's name in its environment (`MARK`), so that whatever a killed run left
-behind can be told from everything else on the machine, whoever its parent has become.  May import `errors`.
+behind can be told from everything else on the machine, whoever its parent has become.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A run: one folder under the temporary folder that names everything a cluster makes on this machine.
 
 The rule here: a run lives as long as its owner (a process, told from a later one with the same number by its start
-time); whatever belongs to a run without a living owner is a leftover.  May import nothing of ours.
+time); whatever belongs to a run without a living owner is a leftover.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A node's own namespaces: mounts, processes, network, host name.
 
 The rule here: a node's fixed paths (/var/lib/kubelet/device-plugins, /var/lib/nvshare, /run) are folders of its run,
-so that two nodes on one machine never meet; killing its first process ends all of it.  May import `processes`, `runs`.
+so that two nodes on one machine never meet; killing its first process ends all of it.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Container images without a registry: one-layer archives that `ctr images import` reads.
 
-The rule here: plain bytes in, a tar out; nothing is pulled from anywhere.  May import nothing of ours.
+The rule here: plain bytes in, a tar out; nothing is pulled from anywhere.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Real Kubernetes, etcd and containerd, compiled from the Go module proxy.
 
 The rule here: a build is named by everything it is made from (go.mod, go.sum, packages, stamps, machine), so a changed
-pin is a new build and an old one is never taken for it.  May import `pins`, `cache`, `toolchain`, `errors`.
+pin is a new build and an old one is never taken for it.
 """
 
 import os

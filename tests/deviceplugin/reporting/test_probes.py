@@ -98,7 +98,7 @@ def test_a_place_that_cannot_be_had_is_one_sentence(settings: Settings, flag: st
             "--health-socket": {"health_socket": short_path / "nowhere" / "s"},
             "--metrics-port": {"metrics_port": taken.getsockname()[1]},
         }
-        plugin = Plugin(replace(settings, **odd[flag]), FakeLibrary(make_gpu(0)))  # type: ignore[arg-type]
+        plugin = Plugin(replace(settings, **odd[flag]), FakeLibrary(make_gpu(0)))
         with pytest.raises(BadSetting, match=flag), plugin._served():
             pass
 

@@ -261,7 +261,17 @@ def test_fairness_is_of_the_last_minute() -> None:
 
 
 STATUS = [
-    Line("daemon", {"containers": "1", "processes": "2", "jams": "0", "refusals": "bad-line:3", "loop": "1,2,0,0,0"}),
+    Line(
+        "daemon",
+        {
+            "containers": "1",
+            "processes": "2",
+            "jams": "0",
+            "refusals": "bad-line:3",
+            "limits": "lines:7",
+            "loop": "1,2,0,0,0",
+        },
+    ),
     Line("gpu", {"uuid": "GPU-1", "clients": "1", "holders": "1", "waiting": "0", "busy": "0.5", "busy_ms": "1500"}),
     Line("container", {"key": "k", "namespace": "team", "pod": 'tr"ain\\', "container": "main"}),
     Line(
@@ -295,6 +305,7 @@ def page(**rest: Any) -> Any:
         f"nvshare_schedulerd_held_seconds_total{{{LABELS}}} 2.5",
         f"nvshare_schedulerd_busy_seconds_total{{{LABELS}}} 1.25",
         'nvshare_schedulerd_refused_lines_total{code="bad-line"} 3',
+        'nvshare_schedulerd_limits_reached_total{limit="lines"} 7',
         'nvshare_schedulerd_loop_seconds_bucket{le="+Inf"} 3',
         f'nvshare_schedulerd_waited_seconds_bucket{{{LABELS},le="0.01"}} 3',
         'nvshare_schedulerd_gpu_unknown_processes{gpu="GPU-1"} 2',

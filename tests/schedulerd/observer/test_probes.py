@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def is_ready(daemon: Daemon) -> bool:
     return probe(daemon, "readyz")[0] == 0
 
 
-def test_a_turn_loop_without_an_observer_lives_and_is_not_ready(tmp_path):
+def test_a_turn_loop_without_an_observer_lives_and_is_not_ready(tmp_path: Path) -> None:
     with running_daemon(tmp_path) as daemon:
         assert probe(daemon, "healthz") == (0, "The turn loop answers.\n")
         code, said = probe(daemon, "readyz")
@@ -41,8 +42,9 @@ def test_a_turn_loop_without_an_observer_lives_and_is_not_ready(tmp_path):
     assert (code, "the observer has not come yet" in said) == (2, True)
 
 
-def test_a_turn_loop_that_is_frozen_is_found(tmp_path):
+def test_a_turn_loop_that_is_frozen_is_found(tmp_path: Path) -> None:
     with running_daemon(tmp_path) as daemon:
+        assert daemon.process is not None
         os.kill(daemon.process.pid, signal.SIGSTOP)
         try:
             code, said = probe(daemon, "healthz")
@@ -52,7 +54,7 @@ def test_a_turn_loop_that_is_frozen_is_found(tmp_path):
     assert (code, "does not answer" in said) == (2, True)
 
 
-def test_a_turn_loop_that_is_gone_is_found(tmp_path):
+def test_a_turn_loop_that_is_gone_is_found(tmp_path: Path) -> None:
     with running_daemon(tmp_path) as daemon:
         daemon.end()
         code, said = probe(daemon, "healthz")
@@ -62,7 +64,9 @@ def test_a_turn_loop_that_is_gone_is_found(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-def test_an_observer_that_is_frozen_or_dies_is_no_reason_to_end_the_turn_loop(tmp_path, number):
+def test_an_observer_that_is_frozen_or_dies_is_no_reason_to_end_the_turn_loop(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with observed_daemon(tmp_path) as (daemon, observer):
         until(lambda: is_ready(daemon))
         observer.send_signal(number)
@@ -70,7 +74,7 @@ def test_an_observer_that_is_frozen_or_dies_is_no_reason_to_end_the_turn_loop(tm
         assert probe(daemon, "healthz")[0] == 0
 
 
-def test_silent_connections_to_the_metrics_keep_neither_probes_nor_scrapes_out(tmp_path):
+def test_silent_connections_to_the_metrics_keep_neither_probes_nor_scrapes_out(tmp_path: Path) -> None:
     with observed_daemon(tmp_path) as (daemon, observer):
         port = next(one.laddr.port for one in observer.net_connections() if one.status == "LISTEN")
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
@@ -89,7 +93,7 @@ def test_silent_connections_to_the_metrics_keep_neither_probes_nor_scrapes_out(t
         pytest.param(979.0, "has said nothing for 21 s", id="it is silent"),
     ],
 )
-def test_what_is_missing_beside_the_turns(spoke_at, reason):
+def test_what_is_missing_beside_the_turns(spoke_at: float | None, reason: str) -> None:
     said = Node(observer_spoke_at=spoke_at).why_not_ready(1000.0)
 
     assert reason in said
@@ -100,12 +104,12 @@ def test_what_is_missing_beside_the_turns(spoke_at, reason):
 class Frozen(Companion):
     """A child that sleeps; checked every 20 ms."""
 
-    def __init__(self, loop: Loop, last_word) -> None:
+    def __init__(self, loop: Loop, last_word: Callable[[], float | None]) -> None:
         super().__init__(loop, [], last_word, check_every=0.02)
         self._command = ["sleep", "60"]
 
 
-def test_an_observer_that_says_nothing_more_is_ended_and_started_again():
+def test_an_observer_that_says_nothing_more_is_ended_and_started_again() -> None:
     loop = Loop()
     companion = Frozen(loop, lambda: 1.0)
     companion.start()
@@ -114,10 +118,11 @@ def test_an_observer_that_says_nothing_more_is_ended_and_started_again():
         loop.turn()
     companion.end()
 
+    assert first is not None
     assert first.returncode == -signal.SIGKILL
 
 
-def test_an_observer_that_goes_on_speaking_is_left_alone():
+def test_an_observer_that_goes_on_speaking_is_left_alone() -> None:
     loop = Loop()
     companion = Frozen(loop, loop.clock)
     companion.start()
@@ -151,13 +156,15 @@ def get(observer: Observer, path: str) -> tuple[int, bytes]:
         server.close()
 
 
-def test_a_page_of_an_observer_without_a_turn_process_says_so(observer):
+def test_a_page_of_an_observer_without_a_turn_process_says_so(observer: Observer) -> None:
     assert get(observer, "/healthz") == (503, b"the turn process does not answer\n")
     status, page = get(observer, "/metrics")
     assert (status, b"nvshare_schedulerd_turn_loop_up 0\n" in page) == (200, True)
 
 
-def test_what_it_lacks_is_said_and_is_no_reason_to_call_it_ill(observer, monkeypatch):
+def test_what_it_lacks_is_said_and_is_no_reason_to_call_it_ill(
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(observer, "healthy", lambda: "")
     monkeypatch.setattr(observer, "ailment", lambda: "no look at the cards has come to an end for 301 s")
 

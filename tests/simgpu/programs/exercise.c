@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../simgpu/src/driver/abi/api.h"
+#include "../../../simgpu/src/driver/abi/api.h"
 
 #define ROUNDS 12
 #define TRY(call)                                                                                                      \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-#include "../../simgpu/src/driver/abi/api.h"
+#include "../../../simgpu/src/driver/abi/api.h"
 
 static void leave(int number) {
     (void)number;

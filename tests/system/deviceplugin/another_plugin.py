@@ -1,6 +1,6 @@
 """A plugin that gives out whole GPUs as NVIDIA's does, beside ours on one real node.
 
-Owns its stand-in: our own server under another resource's name, with bare UUIDs as ids.  May import `on_node`.
+Owns its stand-in: our own server under another resource's name, with bare UUIDs as ids.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """What a container has, on a real node: its libraries, its GPUs through restarts and a reboot, its init containers.
 
-Each raises where the behaviour is not what it should be, and returns its figures.  May import `on_node`.
+Each raises where the behaviour is not what it should be, and returns its figures.
 """
 
 import contextlib

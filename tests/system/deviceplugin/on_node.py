@@ -1,7 +1,7 @@
 """The real plugin on a real node of testbed/cluster, with GPUs made of software; and small pods that use it.
 
 Owns how it is started there and how its pods look.  The hook is a stand-in here (an empty library), for what is tested
-is how it reaches a container, not what it does.  May import `testbed.cluster`.
+is how it reaches a container, not what it does.
 """
 
 import json

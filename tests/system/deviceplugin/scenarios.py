@@ -1,6 +1,6 @@
 """What is tried on a real node, each as a function of its count: pytest runs a few, `make drills` the full number.
 
-Each raises where the behaviour is not what it should be, and returns its figures.  May import `on_node`.
+Each raises where the behaviour is not what it should be, and returns its figures.
 """
 
 import contextlib

@@ -9,6 +9,12 @@ def mount(path: str) -> Wish:
     return Wish(container={"volumeMounts": [{"name": "mine", "mountPath": path}]}, spec=volume)
 
 
+def key_mounted_at(path: str) -> Wish:
+    """A key of a ConfigMap, mounted as a file by its subPath."""
+    volume = {"volumes": [{"name": "mine", "configMap": {"name": "any", "optional": True}}]}
+    return Wish(container={"volumeMounts": [{"name": "mine", "mountPath": path, "subPath": "mine.so"}]}, spec=volume)
+
+
 def from_config_map(name: str) -> Wish:
     reference = {"configMapKeyRef": {"name": "any", "key": "any", "optional": True}}
     return Wish(container={"env": [{"name": name, "valueFrom": reference}]})
@@ -40,6 +46,15 @@ REFUSED = {
     "a mount over the loader's file, spelled with ..": mount("/etc/x/..//ld.so.preload"),
     "the file for last words over the hook": Wish(container={"terminationMessagePath": paths.CONTAINER_HOOK}),
     "the file for last words over the loader's file": Wish(container={"terminationMessagePath": "/etc//ld.so.preload"}),
+    "the file for last words over the hook, by /proc": Wish(
+        container={"terminationMessagePath": f"/proc/self/root{paths.CONTAINER_HOOK}"}
+    ),
+    "a mount over the hook's folder, by /proc/self/root": mount(f"/proc/self/root{paths.CONTAINER_HOOK_FOLDER}"),
+    "a mount over the hook's folder, by /proc/thread-self": mount(
+        f"/proc/thread-self/root{paths.CONTAINER_HOOK_FOLDER}"
+    ),
+    "a mount over the hook's folder, by /x/../proc": mount(f"/x/../proc/self/root{paths.CONTAINER_HOOK_FOLDER}"),
+    "a key of a ConfigMap over the hook, by /proc/1/root": key_mounted_at(f"/proc/1/root{paths.CONTAINER_HOOK}"),
     "hostPath of the device nodes": host_path("/dev"),
     "hostPath of the device nodes, spelled //dev/.": host_path("//dev/."),
     "hostPath of our folder": host_path("/var/lib/nvshare/allocations"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
+from tests.fakes.admission_cost import many_annotations, measure
 from tests.fakes.pods import container, pod
 from tests.webhook.real import Answer, ApiClient, all_policies, installed, wait_for_policies
 from webhook.admission.json_fields import Json
@@ -253,20 +254,68 @@ def test_a_debug_container_that_asks_for_gpus_on_a_pod_with_a_vgpu_is_refused_th
 
 
 def _large(path: str) -> Json:
-    """100 containers with 200 mounts each."""
-    mounts = [{"name": "v", "mountPath": f"/data/{index:03d}"} for index in range(199)]
+    """100 containers with 10 mounts each: as many as may be."""
+    mounts = [{"name": "v", "mountPath": f"/data/../d/{index:03d}"} for index in range(9)]
     mounts.append({"name": "v", "mountPath": path})
     sent = pod(*(container(f"c{index}", 1, volumeMounts=mounts) for index in range(100)))
     sent["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     return sent
 
 
-def test_100_containers_with_200_mounts_are_decided_and_not_refused_for_their_cost(client: ApiClient) -> None:
+def test_100_containers_with_10_dotted_mounts_are_decided_and_not_refused_for_their_cost(client: ApiClient) -> None:
     innocent = client.create_pod("on", _large("/data/last"))
     guilty = client.create_pod("on", _large("/usr/lib"))
 
     assert innocent.status == 201, innocent.message[:500]
     assert (guilty.status, "MountInTheWay: " in guilty.message) == (403, True), guilty.message[:500]
+
+
+def _with(volumes: list[Json] | None = None, **more: Any) -> Json:
+    sent = pod(container("main", 1, **more))
+    sent["spec"]["volumes"] = volumes or [{"name": "v", "emptyDir": {}}]
+    return sent
+
+
+_FOLDERS = [{"name": f"v{index}", "hostPath": {"path": f"/data/{index}"}} for index in range(5000)]
+_DOTTED = [{"name": "v", "mountPath": f"/data/../a/{index}"} for index in range(10_000)]
+_LARGE = {
+    "60,000 annotations": (pod(container("main", 1), annotations=many_annotations()), "60000 annotations"),
+    "10,000 dotted mounts": (_with(volumeMounts=_DOTTED), "10000 mounts and devices"),
+    "5,000 hostPaths": (_with(_FOLDERS), "5000 volumes"),
+    "4,000 containers": (pod(*(container(f"c{index}", 1) for index in range(4000))), "4000 containers"),
+    "20,000 variables": (_with(env=[{"name": f"E{index}"} for index in range(20_000)]), "20000 environment"),
+    "a path of 100,000 slashes": (
+        _with(volumeMounts=[{"name": "v", "mountPath": "/a" + "/" * 100_000}]),
+        "characters in the paths",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "says"), _LARGE.values(), ids=_LARGE.keys())
+def test_a_pod_that_is_too_large_is_refused_in_our_own_words(client: ApiClient, sent: Json, says: str) -> None:
+    answer = client.create_pod("on", sent)
+
+    assert (answer.status, "PodTooLarge: " in answer.message) == (403, True), answer.message[:500]
+    assert says in answer.message
+    assert "cost limit" not in answer.message
+
+
+_GENEROUS_SECONDS = 5.0
+"""The figure itself stands in the bench; before these conditions looked first it was 34 s."""
+
+
+def test_a_pod_without_vgpus_and_60_000_annotations_costs_little(client: ApiClient) -> None:
+    sent = pod(container("main", None), name="many", annotations=many_annotations())
+    path, merge = "/api/v1/namespaces/off/pods", "application/merge-patch+json"
+    made = measure(client, "POST", path, sent)
+    changed = measure(client, "PATCH", f"{path}/many", {"metadata": {"labels": {"q": "1"}}}, kind=merge)
+    told = measure(client, "PATCH", f"{path}/many/status", {"status": {"message": "x"}}, kind=merge)
+
+    assert [found.answer.status for found in (made, changed, told)] == [201, 200, 200]
+    assert max(found.seconds for found in (made, changed, told)) < _GENEROUS_SECONDS
+    weight = {"metadata": {"annotations": {"nvshare.com/weight": "9"}}}
+    forged = client.send("PATCH", f"{path}/many", weight, kind=merge)
+    assert "AnnotationChanged: " in forged.message
 
 
 def test_the_policies_have_no_type_warnings(plane: ControlPlane) -> None:

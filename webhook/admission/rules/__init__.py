@@ -13,11 +13,13 @@ from webhook.admission.rules import (
     namespace,
     pod_kind,
     privileges,
+    sizes,
     volumes,
 )
 
 POD_RULES: tuple[PodRule, ...] = (
     *namespace.RULES,
+    *sizes.RULES,
     *annotations.RULES,
     *counts.RULES,
     *pod_kind.RULES,

@@ -98,7 +98,8 @@ RULES: tuple[PodRule, ...] = (
         cel=cel.unknown_keys(
             POD_ANNOTATIONS, "variables.annotations", what='"annotation \'" + k + "\'"', known_too=WRITTEN_BY_US
         )
-        + f' + variables.labels.filter(k, k.startsWith({cel.text(_OURS)})).map(k, "label \'" + k + "\'")',
+        + f" + (variables.labels.size() > {cel.MOST_KEYS} ? [] : variables.labels"
+        f'.filter(k, k.startsWith({cel.text(_OURS)})).map(k, "label \'" + k + "\'"))',
     ),
     Rule(
         code=ReasonCode("BadValue"),
@@ -128,6 +129,28 @@ RULES: tuple[PodRule, ...] = (
 )
 
 
+# A pod without vGPUs may have 60,000 annotations.  The keys that anybody reads are looked up one by one; for others of
+# our domain, which nobody reads, only so many annotations are searched.
+_READ_BY_US = cel.texts((*(word.key for word in POD_ANNOTATIONS), *WRITTEN_BY_US))
+_BEFORE, _AFTER = (f"{holder}.metadata.?annotations" for holder in ("oldObject", "object"))
+
+
+def _has_unknown(annotations: str) -> str:
+    return f"({annotations}.size() <= {cel.MOST_KEYS} && {annotations}.exists(k, k.startsWith({cel.text(_OURS)})))"
+
+
+CHANGES_OURS = (
+    f"{_READ_BY_US}.exists(k, {_BEFORE}[?k] != {_AFTER}[?k])"
+    f" || {_has_unknown(_BEFORE + '.orValue({})')} || {_has_unknown(_AFTER + '.orValue({})')}"
+)
+"""The condition under which the rule on changes is looked at: cheap, whatever the pod's size."""
+
+
+def _others_cel(holder: str, condition: str) -> str:
+    found = f"{holder}.filter(k, k.startsWith({cel.text(_OURS)}) && !(k in {_READ_BY_US}) && {condition})"
+    return f"({holder}.size() > {cel.MOST_KEYS} ? [] : {found})"
+
+
 def _changed(change: Change) -> Offenders:
     keys = sorted({key for key in (*change.before, *change.after) if key.startswith(_OURS)})
     return tuple(key for key in keys if change.before.get(key) != change.after.get(key))
@@ -140,8 +163,8 @@ CHANGE_RULES: tuple[Rule[Change], ...] = (
         remedy="Leave them as they are; to run with others, create the pod anew.",
         scope=Scope.POD_UPDATE,
         find=_changed,
-        cel=f"variables.after.filter(k, k.startsWith({cel.text(_OURS)})"
-        " && variables.before[?k] != optional.of(variables.after[k]))"
-        f" + variables.before.filter(k, k.startsWith({cel.text(_OURS)}) && !(k in variables.after))",
+        cel=f"{_READ_BY_US}.filter(k, variables.before[?k] != variables.after[?k])"
+        f" + {_others_cel('variables.after', 'variables.before[?k] != optional.of(variables.after[k])')}"
+        f" + {_others_cel('variables.before', '!(k in variables.after)')}",
     ),
 )

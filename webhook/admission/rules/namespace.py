@@ -7,7 +7,7 @@ from contract import names
 from contract.grammar import NAMESPACE_ANNOTATIONS, NAMESPACE_LABELS, WRITTEN_BY_US, Injection
 from contract.reasons import ReasonCode
 from webhook.admission import cel
-from webhook.admission.namespace_policy import CEILING_PAIRS, EXCLUDED_NAMESPACES, NamespacePolicy
+from webhook.admission.namespace_policy import CEILING_PAIRS, EXCLUDED_NAMESPACES, TOO_MANY_KEYS, NamespacePolicy
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 
 
@@ -28,6 +28,13 @@ def _not_opted_in(facts: Facts) -> Offenders:
 def problems_cel(labels: str, annotations: str) -> str:
     """What `namespace_problems` says, in CEL."""
     parts = (
+        *(
+            cel.either(
+                f"{cel.text(names.INJECTION_LABEL)} in {labels} && {found}.size() > {cel.MOST_KEYS}",
+                f"string({found}.size()) + {cel.text(TOO_MANY_KEYS.format(what))}",
+            )
+            for what, found in (("labels", labels), ("annotations", annotations))
+        ),
         cel.bad_values(NAMESPACE_LABELS, labels),
         cel.bad_values(NAMESPACE_ANNOTATIONS, annotations),
         cel.unknown_keys(

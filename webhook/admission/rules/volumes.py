@@ -9,7 +9,7 @@ from contract import names, paths
 from contract.grammar import Exemption
 from contract.reasons import ReasonCode
 from webhook.admission import cel
-from webhook.admission.host_paths import climbs_too_often, is_within, resolve, touches
+from webhook.admission.host_paths import climbs_too_often, is_within, passes_proc, resolve, touches
 from webhook.admission.injected import MOUNTS, OUR_VOLUMES, VOLUMES, is_our_mount, is_our_volume
 from webhook.admission.json_fields import Json, read_map, read_text
 from webhook.admission.pod import Container
@@ -83,6 +83,30 @@ def _mounts(containers: tuple[Container, ...], is_bad: Callable[[Json], bool], *
     return tuple(found)
 
 
+def _in_proc(facts: Facts) -> Offenders:
+    return _paths_in_proc(facts.pod.containers)
+
+
+def _debug_in_proc(facts: Facts) -> Offenders:
+    return _paths_in_proc(facts.new_ephemeral)
+
+
+def _paths_in_proc(containers: tuple[Container, ...]) -> Offenders:
+    """The paths in `/proc` of each container, whatever is put there."""
+    found = []
+    for item in containers:
+        mounts = [f"mountPath '{path}'" for path in _each(item.mounts, "mountPath") if passes_proc(path)]
+        devices = [f"devicePath '{path}'" for path in _each(item.devices, "devicePath") if passes_proc(path)]
+        file = [f"terminationMessagePath '{item.last_words}'"] if passes_proc(item.last_words) else []
+        if bad := mounts + devices + file:
+            found.append(f"{' and '.join(bad)} in container '{item.name}'")
+    return tuple(found)
+
+
+def _each(items: list[Json], key: str) -> list[str]:
+    return [item.get(key) or "" for item in items]
+
+
 def _misused_volumes(facts: Facts) -> Offenders:
     return _mounts(facts.pod.containers, lambda mount: not is_our_mount(mount), ours=True)
 
@@ -139,6 +163,24 @@ def _mounts_cel(containers: str, condition: str) -> str:
     )
 
 
+_PLACES_CEL = (
+    "{'mountPath': dyn(c.?volumeMounts.orValue([]).map(m, m.mountPath)),"
+    " 'devicePath': dyn(c.?volumeDevices.orValue([]).map(m, m.devicePath)),"
+    " 'terminationMessagePath': dyn([c.?terminationMessagePath.orValue('')])}"
+)
+
+
+def _in_proc_cel(containers: str) -> str:
+    """For each container the paths of `_paths_in_proc`, in the same words."""
+    fields = cel.texts(("mountPath", "devicePath", "terminationMessagePath"))
+    shown = f"{_PLACES_CEL}[f].filter(t, {cel.passes_proc('t')}).map(t, f + \" '\" + t + \"'\").join(' and ')"
+    found = f"{fields}.map(f, {shown}).filter(t, t != '').join(' and ')"
+    return (
+        f"{containers}.map(c, [string(c.name), {found}]).filter(t, t[1] != '')"
+        '.map(t, t[1] + " in container \'" + t[0] + "\'")'
+    )
+
+
 _HOST_PATHS_CEL = (
     f"{cel.text(Exemption.HOST_PATH)} in variables.allow ? [] : variables.volumes.filter(v, has(v.hostPath)"
     f" && !{_IS_OUR_VOLUME}"
@@ -182,6 +224,23 @@ RULES: tuple[PodRule, ...] = (
         f" {_PRELOAD_FILE}, and has no more than four `..` in it.",
         find=_in_the_way,
         cel=f"{_mounts_cel('variables.asking', _MOUNT_IN_THE_WAY)} + {_FILES_IN_THE_WAY}",
+    ),
+    Rule(
+        code=ReasonCode("PathInProc"),
+        cause="A mountPath, devicePath or terminationMessagePath of a pod with a vGPU leads through /proc, whose links"
+        " lead anywhere in the container: {found}.",
+        remedy="Choose a path outside /proc, and write it without the detour.",
+        find=_in_proc,
+        cel=_in_proc_cel("variables.containers"),
+    ),
+    Rule(
+        code=ReasonCode("DebugContainerPathInProc"),
+        cause="A mountPath, devicePath or terminationMessagePath of a debug container on a pod with a vGPU leads"
+        " through /proc, whose links lead anywhere in the container: {found}.",
+        remedy="Choose a path outside /proc, and write it without the detour.",
+        scope=Scope.EPHEMERAL,
+        find=_debug_in_proc,
+        cel=_in_proc_cel("variables.new_debug"),
     ),
     Rule(
         code=ReasonCode("DebugContainerMount"),

@@ -39,7 +39,7 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
 
 def test_every_file_that_the_docs_name_exists() -> None:
     for page in PAGES:
-        for name in re.findall(r"`((?:manifests|tests|docs)/[\w./-]+)`", page.read_text()):
+        for name in re.findall(r"`((?:manifests|tests|testbed|docs)/[\w./-]+)`", page.read_text()):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 

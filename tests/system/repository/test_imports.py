@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUN_ONLY = ("test_", "bench_", "drill_", "conftest")
 """How the modules begin that pytest and the runners find by themselves."""
 MODULES = sorted(path for folder in ("tests", "testbed") for path in (ROOT / folder).rglob("*.py"))

@@ -23,7 +23,7 @@ def test_the_families_are_clean_under(sanitizer: str, tmp_path: Path) -> None:
         f"-fsanitize={sanitizer}",
         "-g",
         "-pthread",
-        str(Path(__file__).with_name("programs") / "exercise.c"),
+        str(Path(__file__).parents[1] / "programs" / "exercise.c"),
     ]
     subprocess.run([*command, "-o", program, built / "libcuda.so.1"], check=True)
     machine = Machine(tmp_path, "2xT4-16GB")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.rotating_cluster import ENTRIES, SETTINGS, START, FakeWorld, Killed
-from tests.webhook.certs import strange
+from tests.webhook.certs.core import strange
 from webhook.certs.core import issue, secret
 from webhook.certs.core.errors import StandsStill
 from webhook.certs.core.phases import Act, Asked, Step

@@ -167,7 +167,7 @@ def test_execution_outside_a_turn_is_found(machine: Machine) -> None:
 
 def test_a_process_that_exits_within_a_transaction_ends(machine: Machine, tmp_path: Path) -> None:
     program = tmp_path / "sudden"
-    source = Path(__file__).with_name("programs") / "sudden.c"
+    source = Path(__file__).parents[1] / "programs" / "sudden.c"
     subprocess.run(["gcc", source, "-o", program, f"-L{BUILD}", "-lcuda"], check=True)
     for microseconds in range(1000, 3000, 200):
         ended = subprocess.run([program, str(microseconds)], env=machine.environment(), timeout=5)

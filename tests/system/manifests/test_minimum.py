@@ -12,7 +12,7 @@ from testbed.cluster.kubernetes.control_plane import ControlPlane, control_plane
 from testbed.cluster.machine.processes import wait_until
 from testbed.cluster.supplies import build
 from tests.plugins.kubernetes import unavailable
-from tests.system.install.manifests import ROOT
+from tests.system.manifests.kustomized import ROOT
 
 # the first run on a machine builds that API server, beside other tests, at a low priority
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -14,7 +14,7 @@ from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from testbed.cluster.supplies import debian
 from tests.plugins.kubernetes import NewNamespace, unavailable
-from tests.system.install.manifests import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
+from tests.system.manifests.kustomized import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
 
 pytestmark = pytest.mark.cluster
 ALL = ["base", *OVERLAYS]

@@ -1,0 +1,55 @@
+"""Postpones the connections of containers that have used up their budget, and reads them again in time.
+
+The rule it owns: nobody is hung up on for saying too much.  A postponed descriptor is not waited for at all: otherwise
+the loop would be told of it at once, again and again.  The first that was postponed is the first to be read again.
+"""
+
+from collections import deque
+from typing import Protocol
+
+from schedulerd.eventloop.loop import Loop, Seconds
+from schedulerd.policies import FOREVER
+from schedulerd.protocol.budget import Budget
+
+
+class Source(Protocol):
+    """A descriptor that a container's lines or connections come from."""
+
+    def pause(self) -> None:
+        """Stop waiting for it."""
+
+    def go_on(self) -> None:
+        """Wait for it again, if it is still open."""
+
+
+class Throttle:
+    """What is postponed, by container."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._waiting: dict[Budget, deque[Source]] = {}
+        loop.add_alarm(self.next_alarm, self.resume)
+
+    def postpone(self, budget: Budget, source: Source) -> bool:
+        """Leave a source alone until its budget is filled again; return whether it is its container's first."""
+        source.pause()
+        waiting = self._waiting.get(budget)
+        if waiting is not None:
+            waiting.append(source)
+            return False
+        self._waiting[budget] = deque((source,))
+        return True
+
+    def next_alarm(self) -> Seconds:
+        """When the first container may go on."""
+        return min(budget.resumes_at for budget in self._waiting) if self._waiting else FOREVER
+
+    def resume(self, now: Seconds) -> None:
+        """Read again from as many sources as a round has lines for; the others follow in the next rounds."""
+        for budget, waiting in tuple(self._waiting.items()):
+            if budget.resumes_at > now:
+                continue
+            budget.refill(now)
+            for _ in range(min(len(waiting), budget.limits.a_round)):
+                waiting.popleft().go_on()
+            if not waiting:
+                del self._waiting[budget]

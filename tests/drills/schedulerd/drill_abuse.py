@@ -1,0 +1,219 @@
+"""What one hostile container does to its neighbours: hundreds of connections, valid lines, a tenth of a core.
+
+The figures: how long a neighbour on another GPU waits for its grants, and what the daemon needs of its memory limit,
+socket buffers in the kernel included.  Where the machine has control groups (as root), the hostile container is held
+to 100 milli-CPU and the daemon to the limit of its manifest; elsewhere both go without, and the figures say so.
+"""
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import yaml
+
+from contract.wire import ANNOUNCE_MS
+from tests.bench.schedulerd.bench_handoff import p
+from tests.fakes.wire.abuser import KINDS
+from tests.fakes.wire.client import Client, Silence
+from tests.hook.support.allocations import Containers, known_containers
+from tests.runners.drills import Drill, count
+
+ROOT = Path(__file__).parents[2]
+GROUPS = Path("/sys/fs/cgroup")
+CONNECTIONS = 250
+MIB = 1 << 20
+_SERIAL = itertools.count()
+MOST_P99_MS = 10.0
+EXCLUSIVE = "--side-by-side=never"
+
+
+def memory_limit() -> int:
+    """Bytes that the manifest gives the daemon."""
+    text = (ROOT / "manifests/base/schedulerd.yaml").read_text()
+    (container,) = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
+    return int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * MIB
+
+
+@contextlib.contextmanager
+def group(controller: str, settings: dict[str, object]) -> Iterator[Path | None]:
+    """A control group (version 1) with these settings, or None where this machine gives none."""
+    folder = GROUPS / controller / f"nvshare-drill-{os.getpid()}-{next(_SERIAL)}"
+    try:
+        folder.mkdir()
+        for name, value in settings.items():
+            (folder / name).write_text(str(value))
+    except OSError:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a control group as soon as its last process is gone."""
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        try:
+            folder.rmdir()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
+
+
+def put_into(folder: Path | None, pid: int) -> None:
+    if folder is not None:
+        (folder / "cgroup.procs").write_text(str(pid))
+
+
+@contextlib.contextmanager
+def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
+    """A hostile container for the length of a block, held to a tenth of a core."""
+    command = [sys.executable, "-m", "tests.fakes.wire.abuser", kind, str(path), gpu, str(connections)]
+    with group("cpu", {"cpu.cfs_period_us": 100_000, "cpu.cfs_quota_us": 10_000}) as slow:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != "ready":
+                raise Silence("the hostile container did not start")
+            put_into(slow, process.pid)
+            yield
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def go_first(*pids: int) -> None:
+    """Put the neighbour and the daemon before whatever else the machine does; the hostile container is held anyway."""
+    for pid in pids:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, pid, -15)
+
+
+def grants_of_a_neighbour(client: Client, seconds: float) -> list[float]:
+    """Milliseconds from `want` to `grant`, sorted; a pause between two turns, as a program makes it."""
+    waits, until = [], time.monotonic() + seconds
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        client.want()
+        client.until("grant")
+        waits.append((time.perf_counter() - began) * 1e3)
+        client.done(reason="idle")
+        time.sleep(0.002)
+    return sorted(waits)
+
+
+class Memory:
+    """What a daemon needs: what it had when it was put into its control group, and the most that the group has had."""
+
+    def __init__(self, pid: int, held: Path | None) -> None:
+        self.turns, self.held = psutil.Process(pid), held
+        self.before = self.turns.memory_info().rss
+        put_into(held, pid)
+
+    def most(self) -> tuple[int, str]:
+        """Return bytes, and how they were measured."""
+        if self.held is None:
+            return self.turns.memory_info().rss, "without what the kernel holds for it"
+        most = int((self.held / "memory.max_usage_in_bytes").read_text())
+        return self.before + most, "with what the kernel holds for it"
+
+
+def abuse(kind: str, seconds: float, *, connections: int = CONNECTIONS, containers: int = 1) -> str:
+    """Have containers misbehave; return the figures, or raise them where they are beyond the limits."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        group("memory", {"memory.limit_in_bytes": memory_limit()}) as held,
+        known_containers(Path(name), EXCLUSIVE) as node,
+        contextlib.ExitStack() as hostile,
+    ):
+        assert node.daemon.process is not None
+        memory = Memory(node.daemon.process.pid, held)
+        go_first(os.getpid(), node.daemon.process.pid)
+        hostile.callback(os.setpriority, os.PRIO_PROCESS, os.getpid(), 0)
+        neighbour = joined(node, "neighbour", "GPU-1")
+        before = grants_of_a_neighbour(neighbour, min(2.0, seconds))
+        for number in range(containers):
+            socket = add(node, f"hostile{number}", "GPU-2")
+            hostile.enter_context(abuser(kind, socket, "GPU-2", connections))
+        busy = sum(memory.turns.cpu_times()[:2])
+        during = grants_of_a_neighbour(neighbour, seconds)
+        busy = (sum(memory.turns.cpu_times()[:2]) - busy) / seconds
+        began = time.monotonic()
+        joined(node, "newcomer", "GPU-3").close()
+        newcomer = time.monotonic() - began
+        neighbour.close()
+        return judged(f"{kind}, {busy:.0%} of a core", node, memory, before, during, newcomer)
+
+
+def judged(
+    kind: str, node: Containers, memory: Memory, before: list[float], during: list[float], newcomer: float
+) -> str:
+    """Return what was measured in one line; raise it where it is beyond the limits."""
+    assert node.daemon.process is not None
+    if node.daemon.process.poll() is not None or "Traceback" in node.daemon.log():
+        raise AssertionError(f"the daemon has ended, or stumbled: {node.daemon.log()[-2000:]}")
+    used, how = memory.most()
+    figures = (
+        f"{kind}: a neighbour's grant p50 {p(during, 50):.2f} ms, p99 {p(during, 99):.2f} ms, worst {during[-1]:.1f} ms"
+        f" of {len(during)} (alone: {p(before, 50):.2f}, {p(before, 99):.2f}, {before[-1]:.1f}); a newcomer's welcome "
+        f"{newcomer * 1e3:.0f} ms; memory {used / MIB:.0f} of {memory_limit() // MIB} MiB, {how}"
+    )
+    if p(during, 99) > MOST_P99_MS or used > memory_limit() / 2:
+        raise AssertionError(figures)
+    return figures
+
+
+def add(node: Containers, key: str, gpu: str) -> Path:
+    """A container that the daemon knows, and its socket."""
+    node.add(key, gpu, weight=100)
+    return node.allocations / key / "scheduler.sock"
+
+
+def joined(node: Containers, key: str, gpu: str) -> Client:
+    return Client(add(node, key, gpu), container=key, gpus=gpu)
+
+
+def storm(node: Containers, processes: int) -> float:
+    """An honest container's processes all say hello at once, and what they have: seconds until all are welcomed."""
+    path = add(node, "honest", "GPU-1")
+    began = time.monotonic()
+    clients = [Client(path, container="honest", hello=False) for _ in range(processes)]
+    for client in clients:
+        client.say("hello", v=1, pid=os.getpid(), gpus="GPU-1")
+        client.say("using", gpu="GPU-1", pageable=1 << 30, unpageable=0)
+    for client in clients:
+        client.until("welcome")
+    took = time.monotonic() - began
+    for client in clients:
+        client.close()
+    return took
+
+
+def honest_storm(processes: int) -> str:
+    """All processes of the largest container come back at once, as after a restart of the daemon."""
+    with tempfile.TemporaryDirectory() as name, known_containers(Path(name), EXCLUSIVE) as node:
+        took = storm(node, processes)
+    if took > ANNOUNCE_MS / 1000:
+        raise AssertionError(f"{processes} processes were welcomed after {took:.2f} s, too late to keep their turns")
+    return f"{processes} processes of one container said hello at once: all welcomed after {took * 1e3:.0f} ms"
+
+
+DRILLS = [
+    *(
+        Drill(f"a hostile container with a tenth of a core: {kind}", lambda kind=kind: abuse(kind, count(30)))
+        for kind in KINDS
+    ),
+    Drill("five hostile containers that never read", lambda: abuse("unread", count(30), containers=5)),
+    Drill("the largest honest container comes back at once", lambda: honest_storm(256)),
+]
