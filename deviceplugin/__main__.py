@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 def _serve(given: argparse.Namespace) -> int:
+    from adapters.kubernetes.client import load_library
     from deviceplugin.plugin import serve
-    from deviceplugin.reporting.node_reports import load_client
     from deviceplugin.supervisor import supervise
 
     values = settings.TABLE.read(vars(given), os.environ, settings.TABLE.read_file(given.settings))
@@ -29,7 +29,7 @@ def _serve(given: argparse.Namespace) -> int:
     read = settings.build(values)
     if given.no_supervisor:
         return serve(read)
-    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_client)
+    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_library)
 
 
 def _explain(given: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from adapters.pages.server import Server
 from contract import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
-from deviceplugin.core.events import Allocated, CallRefused, Happening, event_of, write_log
+from deviceplugin.core.events import Allocated, CallRefused, Happening, event_of
 from deviceplugin.core.retention import Books
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.monitor import Watch
@@ -39,6 +39,7 @@ from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
 from deviceplugin.node.state_file import Note
 from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.reporting.log import write_log
 from deviceplugin.reporting.metrics import Counts, NodeCollector
 from deviceplugin.reporting.node_reports import Cluster, KubernetesCluster
 from deviceplugin.settings import Settings
@@ -58,6 +59,7 @@ class Plugin:
     def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
         self.settings = settings
         self.has_failed = False
+        self._cluster = cluster
         self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
@@ -82,6 +84,7 @@ class Plugin:
                 lambda: self.steward.books,
                 lambda: self.memory.fresh() is not None,
                 lambda: self.books.answers,
+                cluster.dropped_events if cluster else None,
             )
         )
 
@@ -92,8 +95,8 @@ class Plugin:
         write_log(happening)
         self._counts.count(happening)
         event = event_of(happening)
-        if event is not None:
-            self.steward.add_event(event)
+        if event is not None and self._cluster is not None:
+            self._cluster.tell(event)
         if isinstance(happening, Allocated):
             self.steward.hurry()
         if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
@@ -162,6 +165,8 @@ class Plugin:
         finally:
             stop.set()
             self.steward.end()
+            if self._cluster is not None:
+                self._cluster.stop()
             for thread in threads:
                 thread.join(timeout=_END_SECONDS)
 
@@ -181,6 +186,7 @@ class Plugin:
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
             ("steward", partial(self.steward.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
+            *([("events", self._cluster.tell_events)] if self._cluster is not None else []),
         ]
 
     def _scan_first(self, stop: threading.Event) -> None:

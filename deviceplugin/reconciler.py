@@ -1,4 +1,4 @@
-"""Keeps the node in order beside the kubelet's calls: folders that are not needed any more, what the Node says, events.
+"""Keeps the node in order beside the kubelet's calls: folders that are not needed any more, and what the Node says.
 
 Owns one thread.  It reads the kubelet's books, asks the cores what follows, and carries it out; the calls of the
 kubelet never wait for it.  May import the room's cores, `node_files`, `kubelet_books`, `cluster`.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from deviceplugin.core import retention
+from deviceplugin.core import node_writes, retention
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.node_labels import describe_node, enough_room
@@ -20,8 +20,6 @@ from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.files import NodeFiles
-from deviceplugin.reporting import event_queue
-from deviceplugin.reporting.event_queue import Event
 from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Times
 
@@ -49,9 +47,7 @@ class Steward:
         self._parts = parts
         self._news = threading.Event()
         self._urgent = threading.Event()
-        self._events = event_queue.EventQueue()
-        self._events_lock = threading.Lock()
-        self._words = event_queue.WordsReport()
+        self._words = node_writes.WordsReport()
         self._waiting: Mapping[str, Waiting] = {}
         self._is_repaired = False
         self._refused_size = 0
@@ -80,13 +76,6 @@ class Steward:
         self._refused_size = max(self._refused_size, size)
         self._news.set()
 
-    def add_event(self, event: Event) -> None:
-        """Tells it when its turn comes; without a cluster nobody hears it."""
-        if self._parts.cluster is not None:
-            with self._events_lock:
-                self._events.add(event)
-            self._news.set()
-
     def run(self, stop: threading.Event) -> None:
         """Until `stop`; a look that fails is tried again at the next."""
         while not stop.is_set():
@@ -95,7 +84,6 @@ class Steward:
                 self._look_once()
             except (OSError, NodeNotReady) as error:
                 log.warning("the node's files cannot be kept in order: %s", error)
-            self._tell_events()
             self._news.wait(self._parts.times.report)
             self._urgent.wait(_FLOOD_SECONDS)
 
@@ -163,26 +151,12 @@ class Steward:
             self._refused_size = 0
         words = describe_node(view, free, refused_size=self._refused_size)
         is_urgent = self._words.told is None or words.labels != self._words.told.labels
-        if parts.cluster is None or not event_queue.words_to_tell(self._words, words, now=now, urgent=is_urgent):
+        if parts.cluster is None or not node_writes.words_to_tell(self._words, words, now=now, urgent=is_urgent):
             return
         try:
             parts.cluster.patch_node(words.labels, words.annotations)
         except ClusterUnavailable as error:
             log.warning("%s", error)
-            self._words = event_queue.words_failed(self._words, now=now, seconds=parts.times.report)
+            self._words = node_writes.words_failed(self._words, now=now, seconds=parts.times.report)
         else:
-            self._words = event_queue.words_told(words, now=now, seconds=parts.times.report)
-
-    def _tell_events(self) -> None:
-        with self._events_lock:
-            due = self._events.due(now=self._parts.clock())
-        for event in due:
-            self._tell_event(event)
-
-    def _tell_event(self, event: Event) -> None:
-        if self._parts.cluster is None:
-            return
-        try:
-            self._parts.cluster.post_event(event)
-        except ClusterUnavailable as error:
-            log.warning("%s", error)
+            self._words = node_writes.words_told(words, now=now, seconds=parts.times.report)

@@ -74,7 +74,7 @@ class Settings:
     node_name: str = ""
     """Empty: nothing is told to the cluster."""
     kubeconfig: str = ""
-    """Empty: the pod's own service account."""
+    """Empty: KUBECONFIG, else the pod's own service account, else ~/.kube/config."""
     metrics_port: int | None = names.METRICS_PORT
     """None: no metrics; 0: any free port."""
     health_socket: Path | None = Path(paths.DEVICE_PLUGIN_HEALTH_SOCKET)
@@ -134,7 +134,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("also_mount", TEXT, "", "HOST:CONTAINER, a folder in every container, writable", many=True),
     Option("also_env", TEXT, "", "NAME=VALUE, a variable in every container", many=True),
     Option("node_name", TEXT, "", "this node; empty: nothing is told to the cluster", variable="NODE_NAME"),
-    Option("kubeconfig", TEXT, "", "how to reach the API server; empty: as a pod does"),
+    Option(
+        "kubeconfig",
+        TEXT,
+        "",
+        "how to reach the API server; empty: KUBECONFIG, else the pod's service account, else ~/.kube/config",
+    ),
     Option("metrics_port", _METRICS, str(names.METRICS_PORT), "where /metrics is served; 0 takes a free one"),
     HEALTH_SOCKET,
     *(

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from adapters.errors import NoCluster
 from webhook.errors import StartError, WebhookError
 
 Command = Callable[[argparse.Namespace], int]
@@ -103,7 +104,7 @@ def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
     from webhook.offline import check_inject
 
     parser.add_argument(
-        "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
+        "--kubeconfig", default="", help="default: KUBECONFIG, else the pod's service account, else ~/.kube/config"
     )
     check_inject.add_volume_flags(parser)
     parser.add_argument("--output", choices=("text", "json"), default="text", help="how to say it")
@@ -132,6 +133,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(parsed)
     except WebhookError as error:
         print(f"nvshare-webhook: {error}", file=sys.stderr)
+        return _BAD_INPUT
+    except NoCluster as error:
+        remedy = "Run in a pod, or name --kubeconfig, or (serve) a --namespace-file to do without a cluster."
+        print(f"nvshare-webhook: {error.cause}. {remedy}", file=sys.stderr)
         return _BAD_INPUT
     except KeyboardInterrupt:
         return 130

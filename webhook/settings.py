@@ -70,7 +70,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("metrics_port", PORT, str(names.METRICS_PORT), "for /metrics, without TLS; 0 takes a free one"),
     Option("namespace_file", TEXT, "", "YAML file of Namespaces to believe instead of a cluster's"),
     Option(
-        "kubeconfig", TEXT, "", "kubeconfig of the cluster; by default the pod's service account, else the usual one"
+        "kubeconfig",
+        TEXT,
+        "",
+        "kubeconfig of the cluster; by default KUBECONFIG, else the pod's service account, else ~/.kube/config",
     ),
     Option(
         "volumes",

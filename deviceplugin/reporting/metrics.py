@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
@@ -31,8 +31,10 @@ class NodeCollector(Collector):
     load_is_fresh: Callable[[], bool]
     pod_resources: Callable[[], Mapping[str, bool]]
     """Which of its questions are answered."""
+    dropped_events: Callable[[], int] | None = None
+    """None: without a cluster there are no events."""
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         yield from self._gpus()
         books = self.books()
         if books is not None:
@@ -44,8 +46,11 @@ class NodeCollector(Collector):
         for call, is_answered in self.pod_resources().items():
             up.add_metric([call], float(is_answered))
         yield up
+        if self.dropped_events is not None:
+            name = f"{_PREFIX}_events_dropped"
+            yield CounterMetricFamily(name, "Events that the cluster was not told.", value=self.dropped_events())
 
-    def _gpus(self) -> Iterator[GaugeMetricFamily]:
+    def _gpus(self) -> Iterator[Metric]:
         view = self.board.view
         slots = GaugeMetricFamily(f"{_PREFIX}_slots", "Slots of a shared GPU.", labels=["uuid", "model"])
         healthy = GaugeMetricFamily(f"{_PREFIX}_gpu_healthy", "1 while a GPU is given out.", labels=["uuid"])
@@ -57,7 +62,7 @@ class NodeCollector(Collector):
             refused.add_metric([uuid, refusal.code], 1.0)
         yield from (slots, healthy, refused)
 
-    def _pods(self, books: Books) -> Iterator[GaugeMetricFamily]:
+    def _pods(self, books: Books) -> Iterator[Metric]:
         view = self.board.view
         free = GaugeMetricFamily(f"{_PREFIX}_free_slots", "Slots that nobody has.", labels=["uuid"])
         for uuid, slots in free_slots(view, books).items():

@@ -1,17 +1,17 @@
-"""The API server: this node's words and events.
+"""The API server, as a node needs it: the Node's words, its versions, and events about it.
 
-Owns how they are sent, with the official client, imported only when needed: it takes longer to import than all else.
-May import `errors` and `reports`' types only.
+The way to the API server is looked for at the first call, since the client's import takes longer than all else.
 """
 
-import datetime
 import logging
-import secrets
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
+from adapters.errors import AdapterError
+from adapters.kubernetes.client import MERGE_PATCH, ApiServer, Json, connect, path_of
+from adapters.kubernetes.events import Event, EventSink, node
+from deviceplugin.core.events import NodeEvent
 from deviceplugin.errors import DevicePluginError
-from deviceplugin.reporting.event_queue import Event
 
 log = logging.getLogger(__name__)
 _SECONDS = 5.0
@@ -23,73 +23,64 @@ class ClusterUnavailable(DevicePluginError):
 
 
 class Cluster(Protocol):
-    """What the reports need."""
+    """What the plugin needs."""
 
     def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None: ...
 
-    def post_event(self, event: Event) -> None: ...
-
     def read_node_info(self) -> Mapping[str, str]:
-        """Versions of kubelet and runtime, as the kubelet told them."""
+        """Return the versions of kubelet and runtime, as the kubelet told them."""
+
+    def tell(self, event: NodeEvent) -> None:
+        """Count an event; it is told in the background."""
+
+    def tell_events(self) -> None:
+        """Tell events until `stop`."""
+
+    def stop(self) -> None: ...
+
+    def dropped_events(self) -> int: ...
 
 
 class KubernetesCluster:
     """The real one; every call raises `ClusterUnavailable` where it fails."""
 
-    def __init__(self, node_name: str, kubeconfig: str) -> None:
-        self._node, self._kubeconfig = node_name, kubeconfig
-        self._api: Any = None
+    def __init__(self, node_name: str, kubeconfig: str, connect: Callable[[str], ApiServer] = connect) -> None:
+        self._node, self._kubeconfig, self._connect = node_name, kubeconfig, connect
+        self._api: ApiServer | None = None
+        self._events = EventSink(self._server, component=COMPONENT, host=node_name)
 
     def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
-        """A merge patch of our words only; None takes a word away."""
+        """Send a merge patch of our words only; None takes a word away."""
         body = {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}}
-        self._call("patch_node", self._node, body)
-
-    def post_event(self, event: Event) -> None:
-        """An event of the Node: in `default`, with the node's name as uid, which is how the kubelet's own are found."""
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        body = {
-            "metadata": {"name": f"{self._node}.{secrets.token_hex(8)}", "namespace": "default"},
-            "involvedObject": {"kind": "Node", "name": self._node, "uid": self._node, "apiVersion": "v1"},
-            "reason": event.reason,
-            "message": event.message[:1024],
-            "type": "Warning" if event.is_warning else "Normal",
-            "source": {"component": COMPONENT, "host": self._node},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": event.times,
-        }
-        self._call("create_namespaced_event", "default", body)
+        self._call("PATCH", body)
 
     def read_node_info(self) -> Mapping[str, str]:
-        info = self._call("read_node", self._node).status.node_info
-        return {"runtime": info.container_runtime_version, "kubelet": info.kubelet_version}
-
-    def _call(self, name: str, *arguments: Any) -> Any:
         try:
-            return getattr(self._client(), name)(*arguments, _request_timeout=_SECONDS)
-        except Exception as error:  # the client raises its own, urllib3's and the configuration's
-            raise ClusterUnavailable(f"the API server did not take {name}: {_first_line(error)}") from error
+            info = self._call("GET")["status"]["nodeInfo"]
+            return {"runtime": info["containerRuntimeVersion"], "kubelet": info["kubeletVersion"]}
+        except (LookupError, TypeError) as error:
+            raise ClusterUnavailable(f"the API server tells no versions of the Node {self._node}") from error
 
-    def _client(self) -> Any:
+    def tell(self, event: NodeEvent) -> None:
+        self._events.tell(Event(node(self._node), event.reason, event.message, is_warning=event.is_warning))
+
+    def tell_events(self) -> None:
+        self._events.run()
+
+    def stop(self) -> None:
+        self._events.stop()
+
+    def dropped_events(self) -> int:
+        return self._events.dropped
+
+    def _call(self, method: str, body: Json | None = None) -> Json:
+        try:
+            path = path_of("/api/v1", "nodes", self._node)
+            return self._server().call(method, path, body, content_type=MERGE_PATCH, seconds=_SECONDS)
+        except AdapterError as error:
+            raise ClusterUnavailable(str(error)) from error
+
+    def _server(self) -> ApiServer:
         if self._api is None:
-            untyped = load_client()
-            configuration = untyped.client.Configuration()
-            if self._kubeconfig:
-                untyped.config.load_kube_config(self._kubeconfig, client_configuration=configuration)
-            else:
-                untyped.config.load_incluster_config(client_configuration=configuration)
-            configuration.retries = False
-            self._api = untyped.client.CoreV1Api(untyped.client.ApiClient(configuration))
+            self._api = self._connect(self._kubeconfig)
         return self._api
-
-
-def load_client() -> Any:
-    """The official client, which ships no types."""
-    import kubernetes
-
-    return kubernetes
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

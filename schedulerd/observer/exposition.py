@@ -105,6 +105,7 @@ class Snapshot:
     kubelet_failures: int = 0
     stalled: bool = False
     watching: bool | None = None
+    dropped_events: int | None = None
 
 
 def expose(snapshot: Snapshot) -> Iterator[str]:
@@ -138,6 +139,10 @@ def expose(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.watching is not None:
         yield from _single(
             "nvshare_schedulerd_pod_watch_up", "gauge", "1 while this node's pods are watched.", int(snapshot.watching)
+        )
+    if snapshot.dropped_events is not None:
+        yield from _single(
+            "nvshare_schedulerd_events_dropped_total", "counter", "Events not told.", snapshot.dropped_events
         )
 
 

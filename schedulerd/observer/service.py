@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from adapters.errors import NoCluster
 from adapters.pages.health import HEALTHZ, health_page
 from adapters.pages.renderer import Page
 from adapters.pages.request import Answer
@@ -195,7 +196,7 @@ class Observer:
         message = f"{uuid} is used by processes that do not take turns: {some}"
         log.warning("%s", message)
         if self.cluster is not None:
-            self.cluster.tell_node(reason="GpuUsedWithoutTurns", message=message)
+            self.cluster.tell_node(reason="GpuUsedWithoutTurns", message=message, topic=uuid)
 
     def _known_pids(self) -> set[int] | None:
         """Our clients' processes; None where the kernel does not show them to the turn process."""
@@ -230,6 +231,7 @@ class Observer:
                 kubelet_failures=self.kubelet.failures,
                 stalled=bool(self.ailment()),
                 watching=None if self.cluster is None else self.cluster.watching,
+                dropped_events=None if self.cluster is None else self.cluster.dropped_events,
             )
         )
 
@@ -260,14 +262,13 @@ def _join_cluster(node: str) -> "Cluster | None":
     if not node:
         log.info("no --node: the API is not asked; weights and caps are the defaults")
         return None
-    from schedulerd.observer.cluster import Cluster  # its client takes 30 MB, which stand-alone nobody needs
+    from schedulerd.observer.cluster import Cluster  # its client takes 33 MB, which stand-alone nobody needs
 
     try:
         cluster = Cluster(node)
-    except Exception as error:  # noqa: BLE001  the client raises what it likes; the sentence is for the operator
-        raise Unusable(
-            f"cannot reach the API: {error}. Run in a pod with a service account, or leave --node out."
-        ) from None
+    except NoCluster as error:
+        remedy = "Run in a pod with a service account, set KUBECONFIG, or leave --node out."
+        raise Unusable(f"cannot reach the API: {error.cause}. {remedy}") from None
     cluster.start()
     return cluster
 

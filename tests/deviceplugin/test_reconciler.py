@@ -13,18 +13,19 @@ from contract.allocation import Allocation, key_of
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.device_list import View
+from deviceplugin.core.events import GpuRecovered, NodeEvent, Registered
 from deviceplugin.core.retention import Assignment, Books, Listed
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.gpus.publisher import Board
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.state_file import Note
+from deviceplugin.plugin import Plugin
 from deviceplugin.reconciler import Steward, StewardParts
-from deviceplugin.reporting.event_queue import Event
 from deviceplugin.reporting.node_reports import ClusterUnavailable
 from deviceplugin.settings import Settings
 from tests.deviceplugin.running_plugin import FAST
-from tests.fakes.gpus import FakeKubelet, make_gpu, make_inventory
+from tests.fakes.gpus import FakeKubelet, FakeLibrary, make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)
 A, B = (make_gpu(number).uuid for number in range(2))
@@ -37,18 +38,24 @@ class FakeCluster:
 
     answers: bool = True
     patches: list[tuple[dict[str, str | None], dict[str, str | None]]] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    news: threading.Condition = field(default_factory=threading.Condition)
+    events: list[NodeEvent] = field(default_factory=list)
 
     def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
         if not self.answers:
             raise ClusterUnavailable("away")
         self.patches.append((dict(labels), dict(annotations)))
 
-    def post_event(self, event: Event) -> None:
-        with self.news:
-            self.events.append(event)
-            self.news.notify_all()
+    def tell(self, event: NodeEvent) -> None:
+        self.events.append(event)
+
+    def tell_events(self) -> None:
+        """Nothing waits to be told."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+    def dropped_events(self) -> int:
+        return 7
 
     def read_node_info(self) -> Mapping[str, str]:
         raise ClusterUnavailable("away")
@@ -64,6 +71,7 @@ class Desk:
     cluster: FakeCluster
     now: float = 0.0
     foreign: Mapping[str, str] = field(default_factory=dict)
+    news: threading.Condition = field(default_factory=threading.Condition)
     steward: Steward = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +83,7 @@ class Desk:
                 checkpoint=self.files.layout.root / "checkpoint",
                 resource=names.RESOURCE,
                 note=Note(self.files.layout.root / "others"),
-                tell_foreign=lambda foreign: setattr(self, "foreign", foreign),
+                tell_foreign=self.learn_foreign,
                 grace=300.0,
             ),
             times=replace(FAST, release=60.0, report=2.0),
@@ -83,6 +91,11 @@ class Desk:
             clock=lambda: self.now,
         )
         self.steward = Steward(parts)
+
+    def learn_foreign(self, foreign: Mapping[str, str]) -> None:
+        with self.news:
+            self.foreign = foreign
+            self.news.notify_all()
 
     def look(self, *shown: str, kept: frozenset[IdSet] | None = frozenset(), at: float) -> None:
         """One look at such books at such a time."""
@@ -276,18 +289,28 @@ def test_an_api_server_that_is_away_is_told_later(desk: Desk) -> None:
     assert len(desk.cluster.patches) == 1
 
 
-def test_another_plugins_gpus_are_told_to_the_inventory_and_events_to_the_cluster(desk: Desk) -> None:
+def test_another_plugins_gpus_are_told_to_the_inventory(desk: Desk) -> None:
     desk.kubelet.others = {A: "nvidia.com/gpu"}
-    event = Event("SameGpu", "why", is_warning=True)
-    desk.steward.add_event(event)
     stop = threading.Event()
     thread = threading.Thread(target=desk.steward.run, args=(stop,))
     thread.start()
-    with desk.cluster.news:
-        assert desk.cluster.news.wait_for(lambda: desk.cluster.events, 10)
+    with desk.news:
+        assert desk.news.wait_for(lambda: desk.foreign, 10)
     stop.set()
     desk.steward.end()
     thread.join(10)
 
-    assert desk.cluster.events == [event]
     assert desk.foreign == {A: "nvidia.com/gpu"}
+
+
+def test_events_go_to_the_cluster_and_only_from_the_plugin_that_serves(settings: Settings) -> None:
+    cluster = FakeCluster()
+    plugin = Plugin(settings, FakeLibrary(), cluster)
+    plugin.tell(GpuRecovered(A))
+    assert cluster.events == [], "a spare tells nothing"
+    plugin._is_serving = True
+    plugin.tell(GpuRecovered(A))
+    plugin.tell(Registered("start", "s"))
+
+    assert cluster.events == [NodeEvent("GpuRecovered", f"GPU {A} is given out again.", is_warning=False)]
+    assert plugin.registry.get_sample_value("nvshare_device_plugin_events_dropped_total") == 7

@@ -7,9 +7,14 @@ same run wherever that is possible; nothing here fails a build, it shows.
 import importlib
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def percentile(figures: Sequence[float], percent: float) -> float:
+    """Return the figure below which so many percent lie; the figures are sorted."""
+    return figures[min(len(figures) - 1, int(len(figures) * percent / 100))]
 
 
 @dataclass(frozen=True, kw_only=True)

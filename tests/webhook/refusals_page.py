@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from adapters.kubernetes.manifests import write_documents
 from contract import names
 from contract.grammar import Injection
 from tests.webhook.cases import FOLDER
@@ -19,7 +20,6 @@ from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
 from webhook.admission.rule import Rule
 from webhook.apiserver.generated import all_rules
-from webhook.offline.manifest_yaml import write_documents
 
 PAGE = Path(__file__).parents[2] / "docs" / "refusals.md"
 

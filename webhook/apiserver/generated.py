@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
+from adapters.kubernetes.manifests import write_documents
 from webhook.admission.json_fields import Json
 from webhook.admission.rule import Rule
 from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES
 from webhook.apiserver import hide_gpus
 from webhook.apiserver.validating_policies import validating_policies, webhook_configurations
-from webhook.offline.manifest_yaml import write_documents
 
 _NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/admission/rules: change it there.\n"
 

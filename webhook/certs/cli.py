@@ -39,7 +39,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     showing.add_argument("--output", choices=["text", "json"], default="text")
     for command in (rotating, showing):
         command.add_argument(
-            "--kubeconfig", default="", help="default: the pod's service account, else the usual kubeconfig"
+            "--kubeconfig", default="", help="default: KUBECONFIG, else the pod's service account, else ~/.kube/config"
         )
         options.TABLE.add_flags(command)
     rotating.set_defaults(run=_run(_rotate))
@@ -48,12 +48,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(command: "Callable[[Cluster, argparse.Namespace], int]") -> Callable[[argparse.Namespace], int]:
     def run(arguments: argparse.Namespace) -> int:
+        from adapters.kubernetes.client import connect
         from webhook.certs.cluster import Cluster
-        from webhook.cluster_client import client_of
 
         try:
             return command(
-                Cluster(client_of(arguments.kubeconfig), options.read_settings(vars(arguments), os.environ)), arguments
+                Cluster(connect(arguments.kubeconfig), options.read_settings(vars(arguments), os.environ)), arguments
             )
         except CertificateError as error:
             print(f"nvshare-webhook certs: {error}", file=sys.stderr)

@@ -2,23 +2,21 @@
 
 Objects are JSON throughout, so that fields we do not know survive.  The CA bundle is written by server-side apply under
 a field manager of its own, and the manifests leave it out: `kubectl apply` of them does not undo it.
-May import the `kubernetes` client and this package.
 """
 
 import base64
 import binascii
-import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-import kubernetes.client
-import kubernetes.config
-import urllib3.exceptions
-
+from adapters import errors as adapters
+from adapters.kubernetes.client import APPLY_PATCH, JSON, ApiServer, Json, path_of
+from adapters.kubernetes.watch import Collection, events, open_watch
 from webhook.certs import probe
 from webhook.certs.core import lease, secret
 from webhook.certs.core.errors import CertificateError, Conflict, Unreachable
@@ -26,16 +24,13 @@ from webhook.certs.core.phases import Seen
 from webhook.certs.core.secret import Bundle, Material
 from webhook.certs.core.settings import Settings
 
-Json = dict[str, Any]
-
 FIELD_MANAGER = "nvshare-webhook-certs"
 _KINDS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
-_CALL_SECONDS = 10
-_HEALTHY = 300
-_FAULTS = (kubernetes.client.ApiException, kubernetes.config.ConfigException, urllib3.exceptions.HTTPError, OSError)
+_EARLY_SECONDS = 0.5
+"""A watch that ends sooner, and shows nothing, is broken."""
 _LABELS = {"app.kubernetes.io/name": "nvshare-webhook", "app.kubernetes.io/part-of": "nvshare-guard"}
 
 
@@ -43,7 +38,7 @@ _LABELS = {"app.kubernetes.io/name": "nvshare-webhook", "app.kubernetes.io/part-
 class Cluster:
     """Implements `rotation.World`, and the watch that `keep` needs."""
 
-    client: kubernetes.client.ApiClient
+    api: ApiServer
     settings: Settings
     me: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
 
@@ -78,20 +73,14 @@ class Cluster:
 
     def wait_for_change(self, version: str, *, seconds: float) -> None:
         """Return when the Secret has another version than this, or after `seconds`."""
-        query = {
-            "watch": "true",
-            "fieldSelector": f"metadata.name={self.settings.secret}",
-            "timeoutSeconds": str(max(1, round(seconds))),
-        }
-        path = self._namespaced("/api/v1", "secrets")
-        response = self._send("GET", path, query=query, seconds=seconds + 5, is_stream=True)
-        try:
-            for event in _events(response):
-                found = event.get("object") or {}
-                if event.get("type") == "DELETED" or found.get("metadata", {}).get("resourceVersion") != version:
+        query = {"fieldSelector": f"metadata.name={self.settings.secret}"}
+        secrets, began = Collection(self._namespaced("/api/v1", "secrets"), query), time.monotonic()
+        with _translated(), closing(open_watch(self.api, secrets, seconds=seconds)) as stream:
+            for event in events(stream):
+                if event.kind == "DELETED" or (event.kind != "BOOKMARK" and event.version != version):
                     return
-        finally:
-            response.close()
+        if time.monotonic() - began < _EARLY_SECONDS:
+            raise Unreachable("the watch on the Secret ended at once: the API server, or a proxy, is not ready")
 
     # ---------------------------------------------------------------- configurations and replicas
     def see(self, *, dial: bool) -> Seen:
@@ -119,7 +108,7 @@ class Cluster:
             "webhooks": webhooks,
         }
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        self._call("PATCH", self._configuration_path(kind), body, query, "application/apply-patch+yaml")
+        self._call("PATCH", self._configuration_path(kind), body, query, APPLY_PATCH)
 
     def _served(self) -> dict[str, bytes | str]:
         query = {"labelSelector": f"kubernetes.io/service-name={self.settings.service}"}
@@ -157,8 +146,8 @@ class Cluster:
         self._call("POST", self._namespaced("/apis/coordination.k8s.io/v1", "leases"), body)
 
     # ---------------------------------------------------------------- paths and calls
-    def _namespaced(self, group: str, plural: str, name: str = "") -> str:
-        return f"{group}/namespaces/{self.settings.namespace}/{plural}" + (f"/{name}" if name else "")
+    def _namespaced(self, group: str, plural: str, *name: str) -> str:
+        return path_of(group, "namespaces", self.settings.namespace, plural, *name)
 
     def _secret_path(self) -> str:
         return self._namespaced("/api/v1", "secrets", self.settings.secret)
@@ -167,13 +156,11 @@ class Cluster:
         return self._namespaced("/apis/coordination.k8s.io/v1", "leases", self.settings.lease)
 
     def _configuration_path(self, kind: str) -> str:
-        return f"/apis/admissionregistration.k8s.io/v1/{_KINDS[kind]}/{self.settings.configuration}"
+        return path_of("/apis/admissionregistration.k8s.io/v1", _KINDS[kind], self.settings.configuration)
 
     def _find(self, path: str) -> Json | None:
-        try:
-            return self._call("GET", path)
-        except _Absent:
-            return None
+        with _translated():
+            return self.api.find(path)
 
     def _call(
         self,
@@ -181,68 +168,24 @@ class Cluster:
         path: str,
         body: Json | None = None,
         query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
     ) -> Json:
-        return _object_in(self._send(method, path, body, query, content_type=content_type).data, f"{method} {path}")
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        body: Json | None = None,
-        query: Mapping[str, str] | None = None,
-        *,
-        content_type: str = "application/json",
-        seconds: float = _CALL_SECONDS,
-        is_stream: bool = False,
-    ) -> Any:
-        """The answer: read to its end, for a body breaks off, too; of a stream the head alone."""
-        try:
-            request = self.client.param_serialize(
-                method=method,
-                resource_path=path,
-                query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", "Content-Type": content_type},
-                body=body,
-                auth_settings=["BearerToken"],
-            )
-            answer = self.client.call_api(*request, _request_timeout=seconds).response
-            content = b"" if is_stream and answer.status < _HEALTHY else answer.data
-        except _FAULTS as error:
-            raise Unreachable(f"the API server does not answer {method} {path}: {error}") from error
-        if answer.status >= _HEALTHY:
-            raise _error(answer.status, content, f"{method} {path}")
-        return answer
+        with _translated():
+            return self.api.call(method, path, body, query=query, content_type=content_type)
 
 
-class _Absent(CertificateError):
-    """The object is not there."""
-
-
-def _object_in(body: bytes, what: str) -> Json:
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what the API server answers into this package's errors."""
     try:
-        answer = json.loads(body or b"{}")
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        raise Unreachable(f"what answers {what} is no API server: {body[:80]!r} is no JSON object. A proxy in between?")
-    return answer
-
-
-def _error(status: int, body: bytes, what: str) -> CertificateError:
-    try:
-        said = json.loads(body).get("message", "")
-    except (ValueError, AttributeError):
-        said = body[:200].decode(errors="replace")
-    if status == 404:
-        return _Absent(said)
-    if status == 409:
-        return Conflict(f"another writer was faster ({said})")
-    if status == 403:
-        return Unreachable(
-            f"{said}: this needs the role nvshare-webhook-certs of manifests/base/rbac-certificates.yaml"
-        )
-    return Unreachable(f"the API server answers {what} with {status}: {said}")
+        yield
+    except adapters.Conflict as error:
+        raise Conflict(f"another writer was faster ({error})") from error
+    except adapters.Forbidden as error:
+        role = "this needs the role nvshare-webhook-certs of manifests/base/rbac-certificates.yaml"
+        raise Unreachable(f"{error}: {role}") from error
+    except adapters.AdapterError as error:
+        raise Unreachable(str(error)) from error
 
 
 def _decode(data: Mapping[str, str]) -> dict[str, bytes]:
@@ -260,11 +203,3 @@ def _ready(item: Json) -> Iterator[tuple[str, int]]:
     for endpoint in item.get("endpoints") or ():
         if (endpoint.get("conditions") or {}).get("ready", True) and ports:
             yield from ((address, ports[0]) for address in endpoint.get("addresses") or ())
-
-
-def _events(response: Any) -> Iterator[Json]:
-    try:
-        for line in response:
-            yield json.loads(line)
-    except (urllib3.exceptions.HTTPError, OSError, ValueError):
-        return  # the next look comes anyway

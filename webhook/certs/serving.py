@@ -12,10 +12,10 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from adapters.kubernetes.client import connect
 from webhook.certs.cluster import Cluster
 from webhook.certs.core.settings import Settings
 from webhook.certs.keeper import into_folder, keep
-from webhook.cluster_client import client_of
 
 _MEMORY = Path("/dev/shm")
 _PREFIX = "nvshare-webhook-"
@@ -44,8 +44,8 @@ class KeptPair:
 
 
 def prepare(kubeconfig: str) -> KeptPair:
-    """A folder in memory, and the way to the cluster; raises a StartError where none is known."""
-    cluster = Cluster(client_of(kubeconfig), Settings())
+    """Return a folder in memory and the way to the cluster; raises NoCluster where none is known."""
+    cluster = Cluster(connect(kubeconfig), Settings())
     return KeptPair(cluster, own_folder())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from adapters.kubernetes.manifests import read_documents, write_documents
 from contract import names
 from contract.grammar import Injection
 from webhook.admission.decision import VOLUME_CHOICES, Verdict, Volumes
@@ -21,7 +22,6 @@ from webhook.admission.json_fields import Json, read_text
 from webhook.admission.namespace_policy import NamespacePolicy, PodSecurity, policy_of, read_namespace
 from webhook.errors import MalformedObject, StartError
 from webhook.offline.judgement import Finding, completed, is_denied, judge, objects_in
-from webhook.offline.manifest_yaml import read_documents, write_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

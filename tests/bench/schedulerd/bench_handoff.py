@@ -24,7 +24,7 @@ from contract.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
 from tests.fakes.wire.client import PATIENCE, Client, Daemon
 from tests.fakes.wire.observed_daemon import observed_daemon
-from tests.runners.bench import Row
+from tests.runners.bench import Row, percentile
 
 HERE = Path(__file__).parent
 HANDOFFS = 8_000
@@ -83,10 +83,6 @@ def _wait_for(path: Path) -> None:
             time.sleep(0.005)
 
 
-def p(figures: list[float], percent: float) -> float:
-    return figures[min(len(figures) - 1, int(len(figures) * percent / 100))]
-
-
 def bench() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -112,8 +108,8 @@ def _handoff(folder: Path, programs: tuple[Path, Path], count: int, place: str) 
             _scrape(observer)
             ours.append(handoffs(clients, daemon.socket, count, core=core, hello=True))
     for percent, limit in ((50, 3.0), (99, None)):
-        c = statistics.median(p(figures, percent) for figures in theirs)
-        python = statistics.median(p(figures, percent) for figures in ours)
+        c = statistics.median(percentile(figures, percent) for figures in theirs)
+        python = statistics.median(percentile(figures, percent) for figures in ours)
         yield Row(
             what=f"hand-off p{percent}, {count} clients, {place}", value=python, unit="us", against=f"C echo {c:.1f} us"
         )

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterator
 
 from testbed.cluster.kubernetes.control_plane import Options, control_plane
-from tests.fakes.admission_cost import Measured, many_annotations, measure
 from tests.fakes.pods import container, pod
 from tests.runners.bench import Row
+from tests.webhook.admission_cost import Measured, many_annotations, measure
 from tests.webhook.cases import OPTED_IN
 from tests.webhook.real import ApiClient, all_policies, installed, wait_for_policies
 from webhook.admission.json_fields import Json

@@ -1,153 +1,88 @@
-"""What the Node says, and how often it is told."""
+"""What the API server is sent about this node, and what becomes of its answers."""
 
-import json
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from contract import node
-from contract.node import label_value
-from deviceplugin.core.device_list import View
-from deviceplugin.core.inventory import Rules, take_stock
-from deviceplugin.core.node_labels import NodeWords, describe_node
-from deviceplugin.reporting.event_queue import (
-    MOST_EVENTS,
-    Event,
-    EventQueue,
-    WordsReport,
-    words_failed,
-    words_to_tell,
-    words_told,
-)
-from tests.fakes.gpus import make_gpu
+from adapters.errors import NoCluster
+from adapters.kubernetes.client import ApiServer
+from deviceplugin.core.events import NodeEvent
+from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable, KubernetesCluster
+from tests.fakes.api_server import FakeApiServer, Reply, fake_api_server
 
-A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))
-VIEW = View(take_stock([A, B, C], Rules(slots=10)))
-ROOM = {A.uuid: 10, B.uuid: 10, C.uuid: 10}
+INFO = {"status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.0", "kubeletVersion": "v1.34.1"}}}
 
 
-def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
-    words = describe_node(VIEW, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
-
-    assert words.labels == {
-        node.COUNT: "3",
-        node.MODEL: "NVIDIA-L4",
-        node.MEMORY: "16384",
-        node.COMPUTE: "8.9",
-    }
-    assert json.loads(words.annotations[node.FREE_SLOTS]) == {A.uuid: 3, B.uuid: 0, C.uuid: 10}
+@pytest.fixture
+def fake() -> Iterator[FakeApiServer]:
+    with fake_api_server() as server:
+        yield server
 
 
-def test_of_several_kinds_the_node_says_the_least() -> None:
-    big = make_gpu(1, model="NVIDIA H100", memory_bytes=80 << 30, compute="10.0")
-    labels = describe_node(View(take_stock([A, big], Rules(slots=10))), {}).labels
-
-    assert (labels[node.MODEL], labels[node.MEMORY], labels[node.COMPUTE]) == (
-        "mixed",
-        "16384",
-        "8.9",
-    )
+@pytest.fixture
+def cluster(fake: FakeApiServer) -> KubernetesCluster:
+    return KubernetesCluster("gpu-7", "/kubeconfig", connect=lambda _: fake.api)
 
 
-def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
-    silent = make_gpu(1, memory_bytes=0)
-    alone = describe_node(View(take_stock([silent], Rules(slots=10))), {}).labels
-    beside = describe_node(View(take_stock([A, silent], Rules(slots=10))), {}).labels
-
-    assert node.MEMORY not in alone
-    assert beside[node.MEMORY] == "16384"
-
-
-def test_a_node_without_gpus_says_none() -> None:
-    assert describe_node(View(), {}) == NodeWords({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
-
-
-@pytest.mark.parametrize(
-    ("free", "unhealthy", "refused_size", "count"),
-    [
-        pytest.param(ROOM, frozenset(), 0, "3", id="all are there"),
-        pytest.param(ROOM, frozenset({A.uuid}), 0, "2", id="an unhealthy GPU does not count"),
-        pytest.param({A.uuid: 5, B.uuid: 0, C.uuid: 0}, frozenset(), 0, "3", id="full GPUs count while nobody failed"),
-        pytest.param({A.uuid: 5, B.uuid: 0, C.uuid: 0}, frozenset(), 2, "1", id="two were refused: one has room"),
-        pytest.param({A.uuid: 5, B.uuid: 1, C.uuid: 0}, frozenset(), 2, "3", id="two have room again"),
-        pytest.param({A.uuid: 5, B.uuid: 1, C.uuid: 0}, frozenset(), 3, "2", id="three were refused: two have room"),
-    ],
-)
-def test_the_count_that_affinity_compares(
-    free: dict[str, int], unhealthy: frozenset[str], refused_size: int, count: str
+def test_our_words_are_merged_into_the_node_and_none_takes_one_away(
+    fake: FakeApiServer, cluster: KubernetesCluster
 ) -> None:
-    view = View(VIEW.inventory, unhealthy)
+    cluster.patch_node({"a": "1", "b": None}, {"c": "2"})
+    (request,) = fake.requests
 
-    assert describe_node(view, free, refused_size=refused_size).labels[node.COUNT] == count
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("NVIDIA A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"), (" a/b ", "a-b"), ("x" * 99, "x" * 63)]
-)
-def test_a_model_becomes_a_label(text: str, value: str) -> None:
-    assert label_value(text) == value
+    assert (request.method, request.path) == ("PATCH", "/api/v1/nodes/gpu-7")
+    assert request.content_type == "application/merge-patch+json"
+    assert request.body == {"metadata": {"labels": {"a": "1", "b": None}, "annotations": {"c": "2"}}}
 
 
-FIRST, SECOND = NodeWords({"a": "1"}, {}), NodeWords({"a": "2"}, {})
-TOLD = words_told(FIRST, now=100.0, seconds=2.0)
+def test_the_versions_are_what_the_kubelet_told(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
+    fake.answers = [Reply(INFO)]
+
+    assert cluster.read_node_info() == {"runtime": "containerd://2.1.0", "kubelet": "v1.34.1"}
 
 
 @pytest.mark.parametrize(
-    ("report", "wanted", "now", "urgent", "expected"),
+    ("reply", "ask"),
     [
-        pytest.param(WordsReport(), FIRST, 0.0, False, True, id="the first time, at once"),
-        pytest.param(TOLD, FIRST, 150.0, False, False, id="unchanged: nothing"),
-        pytest.param(TOLD, SECOND, 101.0, False, False, id="changed too soon: later"),
-        pytest.param(TOLD, SECOND, 102.0, False, True, id="changed: when the time has come"),
-        pytest.param(TOLD, SECOND, 101.0, True, True, id="urgent: at once"),
-        pytest.param(TOLD, FIRST, 101.0, True, False, id="urgent but unchanged: nothing"),
-        pytest.param(TOLD, FIRST, 400.0, False, True, id="unchanged for long: somebody may have taken them away"),
-        pytest.param(words_failed(TOLD, now=101.0, seconds=2.0), SECOND, 102.0, True, False, id="failed: not at once"),
-        pytest.param(words_failed(TOLD, now=101.0, seconds=2.0), SECOND, 103.0, False, True, id="failed: later"),
+        pytest.param(Reply({"message": "no role"}, 403), lambda it: it.patch_node({}, {}), id="words refused"),
+        pytest.param(Reply(b"{", missing=9), lambda it: it.patch_node({}, {}), id="an answer that breaks off"),
+        pytest.param(Reply({"message": "down"}, 500), lambda it: it.read_node_info(), id="no Node"),
+        pytest.param(Reply({"status": {}}), lambda it: it.read_node_info(), id="a Node without versions"),
+        pytest.param(Reply({"status": 3}), lambda it: it.read_node_info(), id="a Node of a strange form"),
     ],
 )
-def test_when_the_node_is_told(
-    report: WordsReport, wanted: NodeWords, now: float, urgent: bool, expected: bool
+def test_what_fails_is_the_rooms_own_error(
+    fake: FakeApiServer, cluster: KubernetesCluster, reply: Reply, ask: Callable[[Cluster], object]
 ) -> None:
-    assert words_to_tell(report, wanted, now=now, urgent=urgent) is expected
+    fake.answers = [reply]
+    with pytest.raises(ClusterUnavailable, match="the API server"):
+        ask(cluster)
 
 
-@pytest.mark.parametrize(
-    ("failures", "wait"),
-    [
-        pytest.param(1, 2.0, id="the first"),
-        pytest.param(3, 8.0, id="then later"),
-        pytest.param(10, 60.0, id="a minute at most"),
-        pytest.param(2000, 60.0, id="away for more than a day"),
-    ],
-)
-def test_an_api_server_that_is_away_is_asked_more_and_more_seldom(failures: int, wait: float) -> None:
-    report = WordsReport()
-    for _ in range(failures):
-        report = words_failed(report, now=0.0, seconds=2.0)
+def test_a_cluster_that_is_not_known_is_looked_for_at_each_call(fake: FakeApiServer) -> None:
+    looks: list[str] = []
 
-    assert report.not_before == wait
+    def second_time(kubeconfig: str) -> ApiServer:
+        looks.append(kubeconfig)
+        if len(looks) == 1:
+            raise NoCluster("there is none")
+        return fake.api
 
+    cluster = KubernetesCluster("gpu-7", "/kubeconfig", connect=second_time)
+    with pytest.raises(ClusterUnavailable, match="there is none"):
+        cluster.patch_node({}, {})
+    cluster.patch_node({}, {})
+    cluster.patch_node({}, {})
 
-def event(reason: str = "SameGpu", message: str = "why") -> Event:
-    return Event(reason, message, is_warning=True)
+    assert looks == ["/kubeconfig"] * 2
 
 
-def test_the_same_event_again_is_one_with_a_count() -> None:
-    queue = EventQueue()
-    queue.add(event())
-    (first,) = queue.due(now=0.0)
-    for _ in range(500):
-        queue.add(event())
+def test_an_event_is_the_nodes(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
+    cluster.tell(NodeEvent("GpuRecovered", "GPU 1 is given out again.", is_warning=False))
+    cluster._events.start()
+    (request,) = fake.wait_for_requests(1)
+    cluster.stop()
 
-    assert first.times == 1
-    assert queue.due(now=29.0) == []
-    assert [each.times for each in queue.due(now=31.0)] == [500]
-    assert queue.due(now=99.0) == []
-
-
-def test_many_different_events_do_not_pile_up() -> None:
-    queue = EventQueue()
-    for number in range(1000):
-        queue.add(event(message=str(number)))
-
-    assert len(queue.due(now=0.0)) == MOST_EVENTS
+    assert request.path == "/api/v1/namespaces/default/events"
+    assert request.body["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "gpu-7", "uid": "gpu-7"}
+    assert (request.body["type"], request.body["source"]["component"]) == ("Normal", "nvshare-device-plugin")

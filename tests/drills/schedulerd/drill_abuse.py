@@ -20,10 +20,10 @@ import psutil
 import yaml
 
 from contract.wire import ANNOUNCE_MS
-from tests.bench.schedulerd.bench_handoff import p
 from tests.fakes.wire.abuser import KINDS
+from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence
-from tests.hook.support.allocations import Containers, known_containers
+from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
 
 ROOT = Path(__file__).parents[2]
@@ -164,12 +164,14 @@ def judged(
     if node.daemon.process.poll() is not None or "Traceback" in node.daemon.log():
         raise AssertionError(f"the daemon has ended, or stumbled: {node.daemon.log()[-2000:]}")
     used, how = memory.most()
+    p50, p99, worst = percentile(during, 50), percentile(during, 99), during[-1]
+    alone = f"{percentile(before, 50):.2f}, {percentile(before, 99):.2f}, {before[-1]:.1f}"
     figures = (
-        f"{kind}: a neighbour's grant p50 {p(during, 50):.2f} ms, p99 {p(during, 99):.2f} ms, worst {during[-1]:.1f} ms"
-        f" of {len(during)} (alone: {p(before, 50):.2f}, {p(before, 99):.2f}, {before[-1]:.1f}); a newcomer's welcome "
+        f"{kind}: a neighbour's grant p50 {p50:.2f} ms, p99 {p99:.2f} ms, worst {worst:.1f} ms"
+        f" of {len(during)} (alone: {alone}); a newcomer's welcome "
         f"{newcomer * 1e3:.0f} ms; memory {used / MIB:.0f} of {memory_limit() // MIB} MiB, {how}"
     )
-    if p(during, 99) > MOST_P99_MS or used > memory_limit() / 2:
+    if p99 > MOST_P99_MS or used > memory_limit() / 2:
         raise AssertionError(figures)
     return figures
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from contract import shared_memory as layout
+from tests.fakes.wire.allocations import known_containers
 from tests.fakes.wire.client import Client
-from tests.hook.support.allocations import known_containers
 from tests.hook.support.machine import Machine, compiled, wait_until
 
 MIB = 1 << 20

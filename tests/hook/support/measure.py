@@ -16,9 +16,9 @@ from pathlib import Path
 
 from schedulerd.core.model import Rules
 from testbed.gpu_record import Interval, Record, busy_share
+from tests.fakes.wire.allocations import known_containers
 from tests.fakes.wire.client import running_daemon
 from tests.fakes.wire.daemon import Connection, Peer
-from tests.hook.support.allocations import known_containers
 from tests.hook.support.machine import Machine, compiled, wait_until
 from tests.simgpu.calibration import Workload, constant, kernels_of, rounds_of
 

@@ -23,8 +23,8 @@ from schedulerd.protocol.budget import Budget, Limits
 from schedulerd.protocol.sessions import Desk
 from schedulerd.server.server import Server, bind
 from tests.fakes.containers import Floor
+from tests.fakes.wire.allocations import known_containers
 from tests.fakes.wire.client import PATIENCE, Client
-from tests.hook.support.allocations import known_containers
 
 GIB = 1024 * MIB
 CARD = 16 * GIB

@@ -1,22 +1,20 @@
-"""The API side against a real API server: own pods are watched, events reach them, a broken watch begins anew."""
+"""The API side: own pods are watched, events reach them, a pod that the watch has not shown is asked for."""
 
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import kubernetes
 import pytest
 
-from schedulerd.observer import cluster as module
+from adapters.kubernetes.client import connect
+from schedulerd.observer.cluster import Cluster
 from schedulerd.observer.pod_facts import Owner
-from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.fakes.api_server import Reply, fake_api_server
 from tests.fakes.wire.client import PATIENCE
 
-pytestmark = pytest.mark.cluster
 NODE = "node-of-ours"
 
 
-def until(said: Any) -> Any:
+def until(said):
     end = time.monotonic() + PATIENCE
     while not (found := said()):
         assert time.monotonic() < end, "not in time"
@@ -24,7 +22,7 @@ def until(said: Any) -> Any:
     return found
 
 
-def a_pod(name: str, node: str = NODE, **annotations: Any) -> Any:
+def a_pod(name, node=NODE, **annotations):
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -34,20 +32,61 @@ def a_pod(name: str, node: str = NODE, **annotations: Any) -> Any:
 
 
 @pytest.fixture
-def joined(api_server: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(module, "_configuration", lambda: api_server.client().configuration)
-    one = module.Cluster(NODE)
+def fake():
+    with fake_api_server() as server:
+        yield server
+
+
+@pytest.fixture
+def joined(api_server):
+    one = Cluster(NODE, connect(str(api_server.kubeconfig)))
     one.start()
     until(lambda: one.watching)
     yield one
     one.stop()
-    assert one._thread is not None
-    assert not one._thread.is_alive()
+    assert not one._watch._thread.is_alive()
 
 
-def test_own_pods_are_known_without_asking_and_others_are_not_kept(
-    api_server: ControlPlane, namespace: str, joined: Any
-) -> None:
+def test_the_same_is_told_of_a_container_once_a_minute_and_of_its_namesakes_too(fake):
+    cluster = Cluster(NODE, fake.api)
+    owners = [
+        Owner("team-a", "train-0", "main"),
+        Owner("team-b", "train-0", "main"),
+        Owner("team-a", "train-0", "side"),
+    ]
+    for owner in (*owners, owners[0]):
+        cluster.tell(owner, reason="GpuTurnOverdue", message=f"Container {owner.container} did not yield GPU-1")
+    cluster._events.start()
+    told = [
+        (one.path.split("/")[4], one.body["message"].split()[1], one.body["count"]) for one in fake.wait_for_requests(3)
+    ]
+    cluster.tell(owners[1], reason="GpuTurnOverdue", message="Container main did not yield GPU-1, GPU-2")
+    cluster.tell_node(reason="GpuUsedWithoutTurns", message="GPU-1 is used by 7", topic="GPU-1")
+    last = fake.wait_for_requests(4)[3]
+    cluster.stop()
+
+    assert told == [("team-a", "main", 2), ("team-b", "main", 1), ("team-a", "side", 1)]
+    assert last.body["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": NODE}
+    assert len(fake.requests) == 4, "the other GPUs of an event are no other event"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply({"message": "not found"}, 404), id="not there"),
+        pytest.param(Reply({"message": "down"}, 500), id="an error"),
+        pytest.param(Reply(b"<html>"), id="a page of a proxy"),
+        pytest.param(Reply({"spec": {"containers": [3]}}), id="an object of no such kind"),
+    ],
+)
+def test_a_pod_that_cannot_be_read_is_none_and_its_container_keeps_the_defaults(fake, reply):
+    fake.answers = [reply]
+
+    assert Cluster(NODE, fake.api).pod(Owner("team", "train-0", "main")) is None
+
+
+@pytest.mark.cluster
+def test_own_pods_are_known_without_asking_and_others_are_not_kept(api_server, namespace, joined):
     core = kubernetes.client.CoreV1Api(api_server.client())
     core.create_namespaced_pod(namespace, a_pod("ours", **{"nvshare.com/weight": "300"}))
     core.create_namespaced_pod(namespace, a_pod("theirs", node="another"))
@@ -58,32 +97,31 @@ def test_own_pods_are_known_without_asking_and_others_are_not_kept(
     assert joined.pod(Owner(namespace, "nobody", "main")) is None
 
 
-def test_an_event_reaches_the_pod_once_a_minute(api_server: ControlPlane, namespace: str, joined: Any) -> None:
+@pytest.mark.cluster
+def test_an_event_reaches_the_pod_once_a_minute(api_server, namespace, joined):
     core = kubernetes.client.CoreV1Api(api_server.client())
     core.create_namespaced_pod(namespace, a_pod("late"))
     until(lambda: joined._pods.get((namespace, "late")))
-    owner = Owner(namespace, "late", "main")
-    told = [joined.tell(owner, reason="GpuTurnOverdue", message="did not yield") for _ in range(3)]
-    events = core.list_namespaced_event(namespace, field_selector="involvedObject.name=late").items
+    for _ in range(3):
+        joined.tell(Owner(namespace, "late", "main"), reason="GpuTurnOverdue", message="did not yield")
+    events = until(lambda: core.list_namespaced_event(namespace, field_selector="involvedObject.name=late").items)
 
-    assert told == [True, False, False]
     assert [(one.reason, one.involved_object.uid != "") for one in events] == [("GpuTurnOverdue", True)]
+    assert joined.dropped_events == 0
 
 
-def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(
-    api_server: ControlPlane, namespace: str, joined: Any
-) -> None:
+@pytest.mark.cluster
+def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(api_server, namespace, joined):
     core = kubernetes.client.CoreV1Api(api_server.client())
     owner = Owner(namespace, "train-0", "main")
     core.create_namespaced_pod(namespace, a_pod("train-0"))
     old = until(lambda: joined._pods.get((namespace, "train-0"))).uid
     joined.stop()
     core.delete_namespaced_pod("train-0", namespace, grace_period_seconds=0)
-    created: Any = core.create_namespaced_pod(namespace, a_pod("train-0"))
-    new = created.metadata.uid
+    new = core.create_namespaced_pod(namespace, a_pod("train-0")).metadata.uid
 
     assert joined.pod(owner, old).uid == old
     assert joined.pod(owner, new).uid == new
     assert joined.pod(owner).uid == new
-    joined.watching = True  # a server that has gone without a word
+    joined._watch.is_following = True  # a server that has gone without a word
     assert joined.pod(owner, new).uid == new

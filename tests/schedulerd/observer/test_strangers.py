@@ -32,13 +32,14 @@ class Events:
     """The cluster, as far as it is told of the node."""
 
     watching = True
+    dropped_events = 0
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
 
-    def tell_node(self, *, reason: str, message: Any) -> Any:
+    def tell_node(self, *, reason: str, message: Any, topic: str) -> Any:
+        assert topic in message
         self.told.append((reason, message))
-        return True
 
 
 def until(said: Any) -> Any:

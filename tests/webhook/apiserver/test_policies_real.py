@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
-from tests.fakes.admission_cost import many_annotations, measure
 from tests.fakes.pods import container, pod
+from tests.webhook.admission_cost import many_annotations, measure
 from tests.webhook.real import Answer, ApiClient, all_policies, installed, wait_for_policies
 from webhook.admission.json_fields import Json
 from webhook.apiserver import hide_gpus

@@ -5,11 +5,11 @@ import signal
 import sys
 import time
 
+from adapters.kubernetes.client import connect
 from tests.webhook.certs.scene import QUICK
 from webhook.certs.cluster import Cluster
 from webhook.certs.core.phases import Asked, Step
 from webhook.certs.core.rotation import Surroundings, rotate
-from webhook.cluster_client import client_of
 
 
 def main(kubeconfig: str, deadly: int) -> None:
@@ -22,7 +22,7 @@ def main(kubeconfig: str, deadly: int) -> None:
 
     settings = QUICK
     around = Surroundings(sleep=time.sleep, tell=print, done=die)
-    rotate(Cluster(client_of(kubeconfig), settings, "rotator"), Asked.AUTHORITY, settings, around)
+    rotate(Cluster(connect(kubeconfig), settings, "rotator"), Asked.AUTHORITY, settings, around)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from adapters.kubernetes.client import connect
 from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
 from testbed.cluster.machine.processes import wait_until
 from tests.fakes.webhook_replica import Replica, own_address, replicas
@@ -66,7 +67,7 @@ def account_view(plane: ControlPlane, account: str, me: str) -> Cluster:
     """The cluster as a service account sees it: the roles of manifests/base are all it has."""
     user = f"system:serviceaccount:{NAMESPACE}:{account}"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated")
-    return Cluster(plane.client(plane.kubeconfig_for(user, groups=groups)), QUICK, me)
+    return Cluster(connect(str(plane.kubeconfig_for(user, groups=groups))), QUICK, me)
 
 
 def rotator(plane: ControlPlane) -> Cluster:

@@ -12,6 +12,7 @@ from pathlib import Path
 import kubernetes.client
 import pytest
 
+from adapters.kubernetes.client import ApiServer
 from tests.webhook.certs.command import NOBODY, certs
 from webhook.__main__ import main
 from webhook.certs.cluster import Cluster
@@ -75,7 +76,7 @@ def test_the_keeper_outlives_a_strange_answer(trouble: bytes) -> None:
     with answering([trouble], whole_secret()) as url:
         configuration = kubernetes.client.Configuration()
         configuration.host, configuration.retries = url, False
-        cluster = Cluster(kubernetes.client.ApiClient(configuration), Settings(watch_seconds=0.1))
+        cluster = Cluster(ApiServer(kubernetes.client.ApiClient(configuration)), Settings(watch_seconds=0.1))
 
         def deliver(_certificate: bytes, _key: bytes) -> None:
             came.set()

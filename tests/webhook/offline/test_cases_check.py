@@ -7,9 +7,9 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from adapters.kubernetes.manifests import read_documents, write_documents
 from tests.webhook.cases import CASES, Case
 from webhook.__main__ import main
-from webhook.offline.manifest_yaml import read_documents, write_documents
 
 OFFLINE = [case for case in CASES if case.old is None]
 

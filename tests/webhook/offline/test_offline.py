@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from adapters.kubernetes.manifests import read_documents, write_documents
 from tests.fakes.pods import container, pod
 from webhook.__main__ import main
 from webhook.admission.json_fields import Json
 from webhook.offline.judgement import POD_PLACES
-from webhook.offline.manifest_yaml import read_documents, write_documents
 
 ENABLED = ("--injection", "enabled")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contract import paths
 from tests.fakes.wire.client import Daemon
-from tests.hook.support.machine import wait_until
+from tests.fakes.wire.observed_daemon import until
 
 
 class Containers:
@@ -37,7 +37,7 @@ class Containers:
         partial.write_text(json.dumps(record))
         partial.rename(home / paths.ALLOCATION_FILE)
         (mine / paths.OWN_FOLDER).symlink_to(home)
-        wait_until((home / paths.SOCKET_NAME).exists, what="the daemon to listen in the folder")
+        until((home / paths.SOCKET_NAME).exists)
         return mine
 
 

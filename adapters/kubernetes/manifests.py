@@ -1,6 +1,6 @@
 """YAML as Kubernetes' tools read and write it, which is not quite PyYAML's: no dates, no base 60, `1e3` a number.
 
-The rule it owns: what is read and written again means the same to Kubernetes.  May import yaml only.
+The rule it owns: what is read and written again means the same to Kubernetes.
 """
 
 import re

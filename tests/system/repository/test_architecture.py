@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 STEPS = re.findall(r"^\d+\. `([^`]+)`: (`[^:]+`): ", TEXT, re.MULTILINE)
 FOLDERS = re.findall(r"`((?:[a-z]+/)+)`", TEXT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = (ROOT / ".gitattributes").read_text().splitlines()
 NAMES = [row.split()[0] for row in ROWS if row and not row.startswith("#")]
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository: the attributes cannot be read")

@@ -1,0 +1,42 @@
+"""The line that each happening leaves in the log."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from deviceplugin.core.events import (
+    Allocated,
+    CallRefused,
+    CallTook,
+    GpuRecovered,
+    GpuRefused,
+    GpuUnhealthy,
+    Happening,
+    Lost,
+    Registered,
+    Unanswered,
+)
+
+log = logging.getLogger(__name__)
+
+_LINES: dict[type, tuple[int, Callable[[Any], str]]] = {
+    Allocated: (logging.INFO, lambda it: f"allocated {it.allocation.key}: {' '.join(it.allocation.device_ids)}"),
+    CallRefused: (logging.WARNING, lambda it: f"refused a container of {it.size}: {it.refusal}"),
+    CallTook: (logging.DEBUG, lambda it: f"{it.call} took {it.seconds * 1000:.2f} ms"),
+    Registered: (logging.INFO, lambda it: f"registered on {it.socket} ({it.cause})"),
+    Lost: (logging.WARNING, lambda it: f"the kubelet must be told again: {it.cause}"),
+    GpuRefused: (logging.WARNING, lambda it: f"not shared: {it.refusal}"),
+    GpuUnhealthy: (logging.WARNING, lambda it: f"GPU {it.uuid} is not given out: {it.why}"),
+    GpuRecovered: (logging.INFO, lambda it: f"GPU {it.uuid} is given out again"),
+    Unanswered: (
+        logging.WARNING,
+        lambda it: f"no scheduler answers for allocation {it.allocation.key}: its container waits for one",
+    ),
+}
+
+
+def write_log(happening: Happening) -> None:
+    """Write its line."""
+    level, line = _LINES[type(happening)]
+    if log.isEnabledFor(level):
+        log.log(level, "%s", line(happening))
