@@ -199,11 +199,9 @@ class Stream:
             except self._faults as error:
                 raise _unreachable(self._what, error) from None
             if piece is None:
-                break
+                return
             *whole, rest = (rest + piece).split(b"\n")
             yield from (line for line in whole if line)
-        if rest:
-            yield rest
 
     def shut_down(self) -> None:
         """End the stream from another thread: its reader wakes up."""

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from contract import paths
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.cdi_support import NOTE, Injection, takes_cdi
-from deviceplugin.settings import TABLE, Inject, Settings, read_settings
+from deviceplugin.settings import TABLE, Inject, Settings, read_health_socket, read_settings
 
 
 def read(*flags: str, **environment: str) -> Settings:
@@ -161,3 +162,21 @@ def test_a_settings_file_with_an_unknown_key_is_one_sentence_and_an_exit_code(
 
     assert main(["serve", f"--settings={tmp_path}/s.yaml"]) == 1
     assert "'slot', which is no setting. Use: also_env, also_mount" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "path"),
+    [
+        pytest.param({}, {}, paths.DEVICE_PLUGIN_HEALTH_SOCKET, id="the default"),
+        pytest.param({}, {"NVSHARE_DEVICE_PLUGIN_HEALTH_SOCKET": "/v"}, "/v", id="the variable that `serve` reads"),
+        pytest.param({"health_socket": "/f"}, {"NVSHARE_DEVICE_PLUGIN_HEALTH_SOCKET": "/v"}, "/f", id="a flag"),
+    ],
+)
+def test_a_probe_finds_the_socket_as_serve_makes_it(flags: dict[str, str], environ: dict[str, str], path: str) -> None:
+    assert read_health_socket(flags, environ) == Path(path) == read_settings(flags, environ, {}).health_socket
+
+
+def test_a_probe_without_a_socket_says_so() -> None:
+    with pytest.raises(BadSetting, match="--health-socket is off"):
+        read_health_socket({"health_socket": "off"}, {})
+    assert read_settings({"health_socket": "off"}, {}, {}).health_socket is None

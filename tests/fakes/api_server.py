@@ -25,6 +25,7 @@ class Reply:
 
     body: Any = field(default_factory=dict)
     status: int = 200
+    """0: the connection is closed without a word."""
     missing: int = 0
     """The answer promises so many bytes more than come."""
 
@@ -128,6 +129,9 @@ def _handler_of(server: FakeApiServer) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = do_PATCH = answer  # noqa: N815  as http.server wants them named
 
         def say(self, reply: Reply) -> None:
+            if not reply.status:
+                self.close_connection = True
+                return
             content = reply.content()
             self.send_response(reply.status)
             self.send_header("Content-Type", "application/json")

@@ -89,7 +89,9 @@ class Replica:
 
     def _deliver(self, certificate: bytes, key: bytes) -> None:
         self._write(certificate, key)
-        self.server.context.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # one that serves has no key while its pair is replaced
+        context.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
+        self.server.context = context
         self.deliveries += 1
         self.ready.set()
 

@@ -175,10 +175,12 @@ def test_an_answer_that_is_none_is_one_sentence(fake: FakeApiServer, reply: Repl
     assert "\n" not in str(caught.value)
 
 
-def test_a_call_that_fails_is_not_repeated(fake: FakeApiServer) -> None:
-    fake.answers = [Reply(b"", missing=1)]
+def test_a_call_that_fails_is_not_repeated(fake: FakeApiServer, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(KUBECONFIG.replace("https://127.0.0.1:1", fake.url))
+    fake.answers = [Reply(status=0)]
     with pytest.raises(Unreachable):
-        fake.api.call("GET", "/api/v1/nodes/n")
+        connect(str(file)).call("GET", "/api/v1/nodes/n")
 
     assert len(fake.requests) == 1
 

@@ -262,6 +262,7 @@ def test_a_real_api_server_takes_events_of_pods_and_nodes(api_server: ControlPla
     sink.stop()
 
     assert (in_pod.reason, in_pod.count, in_pod.involved_object.uid) == ("GpuJam", 1, "u-1")
+    assert of_node.source is not None
     assert (of_node.source.component, of_node.involved_object.kind) == ("ours", "Node")
 
 

@@ -82,6 +82,7 @@ class Scripted:
     now: float = 0.0
     lists: int = 0
     pauses: list[float] = field(default_factory=list)
+    was_following: list[bool] = field(default_factory=list)
     watch: Watch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +91,7 @@ class Scripted:
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
+        self.was_following.append(self.watch.is_following)
         self.now += seconds
         if len(self.pauses) == self.max_pauses:
             self.watch.stop()
@@ -176,6 +178,7 @@ def test_a_watch_that_does_not_live_is_begun_ever_more_rarely(
     server.watch.run()
 
     assert (server.pauses, server.lists) == (pauses, lists)
+    assert not any(server.was_following), "what it was told may not be true any more"
 
 
 def test_age_counts_from_the_last_word() -> None:
@@ -195,7 +198,10 @@ def test_age_counts_from_the_last_word() -> None:
 
 
 def test_a_watch_that_ends_in_good_order_is_a_word_too() -> None:
+    following: list[bool] = []
+
     def quiet(server: Scripted) -> list[Json]:
+        following.append(server.watch.is_following)
         server.now += 30.0
         if server.now > 60.0:
             raise Unreachable("enough")
@@ -205,6 +211,7 @@ def test_a_watch_that_ends_in_good_order_is_a_word_too() -> None:
     server.watch.run()
 
     assert server.watch.age_seconds() == pytest.approx(31.0)
+    assert following == [False, True, True], "between two watches nothing is missed"
 
 
 # ---------------------------------------------------------------------------------------------- over real connections
