@@ -4,14 +4,12 @@ The plugin sends `load`; the answer is one `gpu …` line a GPU, then `end age_m
 its line, never guessed.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from contract.errors import BadLine
+from contract.form import COUNT, FLAG, NAME, NUMBER, SHARE, WHOLE, Form, Kind, read_word
 from contract.line import Line, decode, encode
-
-T = TypeVar("T")
 
 QUERY = encode(Line("load"))
 
@@ -47,79 +45,38 @@ class Load:
     age_ms: int
 
 
-def _flag(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError(text)
-    return text == "1"
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(text)
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
-_READERS: dict[str, Callable[[str], object]] = {
-    "uuid": str,
-    "clients": _count,
-    "waiting": _count,
-    "busy": _share,
-    "memory_used": _count,
-    "memory_total": _count,
-    "temperature": int,
-    "power": float,
-    "drained": _flag,
-}
-_WRITERS: dict[type, Callable[[object], str]] = {
-    bool: lambda value: "1" if value else "0",
-    float: lambda value: f"{value:.3f}",
-}
+_GPU = Form(
+    "gpu",
+    GpuLoad,
+    {
+        "uuid": NAME,
+        "clients": COUNT,
+        "waiting": COUNT,
+        "busy": Kind(SHARE.allowed, SHARE.read, "{:.3f}".format),
+        "memory_used": COUNT,
+        "memory_total": COUNT,
+        "temperature": WHOLE,
+        "power": Kind(NUMBER.allowed, NUMBER.read, "{:.3f}".format),
+        "drained": FLAG,
+    },
+)
 
 
 def encode_load(load: Load) -> bytes:
-    """The whole answer."""
-    lines = [Line("gpu", _words(gpu)) for gpu in load.gpus]
+    """Return the whole answer."""
+    lines = [_GPU.write(gpu) for gpu in load.gpus]
     lines.append(Line("end", {"age_ms": str(load.age_ms)}))
     return b"".join(encode(line) for line in lines)
 
 
-def _words(gpu: GpuLoad) -> dict[str, str]:
-    values = ((item.name, getattr(gpu, item.name)) for item in fields(gpu))
-    return {name: _WRITERS.get(type(value), str)(value) for name, value in values if value is not None}
-
-
 def decode_load(lines: Iterable[bytes]) -> Load:
-    """The answer in `lines`; reads up to and with the `end` line."""
+    """Return the answer in `lines`; read up to and with the `end` line."""
     gpus: list[GpuLoad] = []
     for raw in lines:
         line = decode(raw)
         if line.verb == "end":
-            return Load(tuple(gpus), _read(line, "age_ms", _count))
+            return Load(tuple(gpus), read_word(line, "age_ms", COUNT))
         if line.verb != "gpu":
             raise BadLine(f"a load answer holds 'gpu' and 'end' lines, not {line.verb!r}")
-        gpus.append(_gpu(line))
+        gpus.append(_GPU.read(line))
     raise BadLine("a load answer broke off before its 'end' line")
-
-
-def _gpu(line: Line) -> GpuLoad:
-    if "uuid" not in line.words:
-        raise BadLine("a 'gpu' line names no uuid")
-    known = {key: _read(line, key, reader) for key, reader in _READERS.items() if key in line.words}
-    return GpuLoad(**known)  # type: ignore[arg-type]  # the table's readers give each field its type
-
-
-def _read(line: Line, key: str, reader: Callable[[str], T]) -> T:
-    try:
-        return reader(line.words[key])
-    except KeyError:
-        raise BadLine(f"a {line.verb!r} line names no {key}") from None
-    except ValueError:
-        raise BadLine(f"{key}={line.words[key]!r} in a {line.verb!r} line is not a value it can have") from None
