@@ -77,7 +77,7 @@ class SetQuantum:
 
     time: int | None
     """Milliseconds."""
-    gpu: str = ""
+    gpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class Drain:
 class Pause:
     """Grant nothing on one GPU, or on any."""
 
-    gpu: str = ""
+    gpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
     """End the pause and the drain of one GPU, or of all."""
 
-    gpu: str = ""
+    gpu: str | None = None
 
 
 # ---------------------------------------------------------------------- from the observer
@@ -193,7 +193,7 @@ class _QuantumForm(Form[SetQuantum]):
         return Line(line.verb, {"time": "auto", **line.words})
 
 
-_GPU = {"gpu": TEXT}
+_GPU = {"gpu": NAME}
 _QUANTUM: Kind[Any] = Kind(_QUANTUM_FORM, read_quantum, _write_quantum)
 _FIGURES = Form(
     "figures",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Generic, TypeVar
 
-from contract.errors import BadLine
+from contract.errors import BadLine, BadValue
 from contract.line import Line
 
 T = TypeVar("T")
@@ -33,6 +33,12 @@ class Kind(Generic[T]):
 def _read_name(text: str) -> str:
     if not text:
         raise ValueError(text)
+    return text
+
+
+def _write_name(text: str) -> str:
+    if not text:
+        raise BadValue("a name is empty: give one, or leave it out")
     return text
 
 
@@ -84,7 +90,7 @@ def _write_tally(tally: Mapping[str, int]) -> str:
 
 
 TEXT = Kind("text", str)
-NAME = Kind("a name", _read_name)
+NAME = Kind("a name", _read_name, _write_name)
 COUNT = Kind("a whole number, 0 or more", _read_count)
 WHOLE = Kind("a whole number", _read_whole)
 NUMBER = Kind("a number", _read_number, "{:.6g}".format)

@@ -14,6 +14,8 @@ from contract.errors import BadLine
 from contract.form import COUNT, COUNTS, FLAG, NAME, NUMBER, SHARE, TALLY, TEXT, WHOLE, Form, Kind
 from contract.line import Line, encode
 
+QUERY = encode(Line("status"))
+
 
 class State(StrEnum):
     """What a container does on a GPU."""

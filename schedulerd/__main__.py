@@ -1,15 +1,16 @@
-"""`nvshare-schedulerd`: reads the settings, starts a part, and says in one sentence why it cannot."""
+"""The program `nvshare-schedulerd`: read the settings, start a part, and say in one sentence why that fails."""
 
 import logging
 import os
 import sys
 
+from contract.control import encode_request
 from schedulerd.errors import SchedulerError
 from schedulerd.settings import PROBES, build_parser, read_settings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until told to stop; the exit code is for the shell."""
+    """Run until told to stop; return the exit code."""
     flags = build_parser().parse_args(arguments)
     try:
         settings = read_settings(flags, os.environ)
@@ -25,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         if flags.part in PROBES:
             from schedulerd.control.client import probe
 
-            print(probe(settings.control, flags.part))
+            print(probe(settings.control, encode_request(PROBES[flags.part])))
             return 0
         from schedulerd.daemon import run_turns
 

@@ -1,6 +1,7 @@
-"""The turn process: puts the parts together and runs them until it is told to stop.
+"""The turn process: put the parts together, and run them until it is told to stop.
 
-Owns start and end: what must be there before the first client, and that nothing is left behind after the last.
+The rule it owns: what must be there before the first client, and that nothing is left behind after the last.  Who hears
+of what is said here, in the constructors' arguments, and nowhere else.
 """
 
 import gc
@@ -10,24 +11,30 @@ import resource
 import secrets
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from contract import paths
 from contract.wire import MOST_CONNECTIONS
+from schedulerd.control.observers import Observers
 from schedulerd.control.overrides_file import SteeringFile
-from schedulerd.control.server import Control, Requests
+from schedulerd.control.requests import Requests
+from schedulerd.control.server import Control
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Container
 from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
 from schedulerd.errors import Unusable
 from schedulerd.eventloop.child_process import Companion
+from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Folders
-from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.identity.clients import Asked, Folders
+from schedulerd.protocol.sessions import Desk, Registry, believed
 from schedulerd.server.holders_file import Footprint
-from schedulerd.server.server import Server, bind
+from schedulerd.server.server import Listeners, Server, bind
 from schedulerd.settings import Identity, Observer, Settings
 
 log = logging.getLogger(__name__)
@@ -41,14 +48,14 @@ _YOUNG_OBJECTS = 50_000
 
 
 class Believing:
-    """Stand-alone: a client is what it says it is."""
+    """The registry of a stand-alone daemon: a client is what it says it is."""
 
     def find(self, _client: int, hello: Hello) -> Container:
         return believed(hello)
 
 
 def run_turns(settings: Settings, arguments: list[str]) -> int:
-    """The whole life of the turn process."""
+    """Run the turn process from start to end."""
     log.info("settings: %s", settings.words())
     _raise_descriptor_limit()
     with ExitStack() as leaving:
@@ -59,58 +66,95 @@ def run_turns(settings: Settings, arguments: list[str]) -> int:
     return 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """The parts that are the same however containers are known."""
+
+    loop: Loop
+    node: Node
+    turns: Turns
+    footprint: Footprint
+    overrides: SteeringFile
+    observers: Observers
+
+    def serve(self, registry: Registry, asked: Asked) -> Server:
+        """Return the server of a registry; `asked` is called for each client that the registry must look up."""
+        desk = Desk(self.turns, registry)
+        listeners = Listeners(
+            gate_set=self.footprint.mark,
+            connected=self.node.pids.__setitem__,
+            gone=self.node.forget,
+            noticed=self.observers.tell_notice,
+            asked=asked,
+        )
+        server = Server(self.loop, desk, listeners)
+        self.node.refusals, self.node.limits_reached = desk.refusals, server.limits_reached
+        return server
+
+    def requests(self, **listeners: Any) -> Requests:
+        """Return what the control socket can be asked."""
+        return Requests(self.turns, self.node, self.loop.clock, on_steered=self.overrides.keep, **listeners)
+
+
 def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop:
-    loop, node = Loop(), Node()
+    loop = Loop()
     _stop_on_signals(loop)
     control_socket = _bind_control(settings.control)
     leaving.callback(settings.control.unlink, missing_ok=True)
-    rules = settings.rules()
-    before = settings.control.with_suffix(".footprint")
-    footprint = Footprint(before, now=loop.clock(), window=rules.announce + rules.grace)
-    turns = Turns(rules, epoch=secrets.token_hex(4), left_behind=footprint.left_behind)
-    desk = Desk(turns, Believing())
-    server = Server(loop, desk)
-    server.on_gate = footprint.mark
-    server.on_peer = node.pids.__setitem__
-    server.on_gone = node.forget
-    node.refusals = desk.refusals
-    node.limits_reached = server.limits_reached
-    node.loop = loop
-    requests = Requests(turns, node, loop.clock)
-    steering_file = SteeringFile(settings.control.with_suffix(".steering"), turns)
-    steering_file.bring_back(loop.clock())
-    requests.on_steered = steering_file.keep
-    control = Control(loop, requests)
-    server.on_notice = control.tell_notice
-    _IDENTITIES[settings.identity](settings, server, control, node, leaving)
-    control.listen(control_socket)
+    parts = _build_parts(settings, loop)
+    requests = _IDENTITIES[settings.identity](settings, parts, leaving)
+    Control(loop, requests, parts.observers).listen(control_socket)
     if settings.observer is Observer.SPAWN:
-        companion = Companion(loop, arguments, lambda: node.observer_spoke_at)
+        companion = Companion(loop, arguments, lambda: parts.node.observer_spoke_at)
         leaving.callback(companion.end)
         companion.start()
-    log.info("epoch %s, policy %s, control on %s", turns.grants.epoch, rules.policy.name, settings.control)
+    grants = parts.turns.grants
+    log.info("epoch %s, policy %s, control on %s", grants.epoch, grants.rules.policy.name, settings.control)
     return loop
 
 
-def _listen_to_all(settings: Settings, server: Server, _control: Control, _node: Node, leaving: ExitStack) -> None:
+def _build_parts(settings: Settings, loop: Loop) -> _Parts:
+    rules = settings.rules()
+    footprint = Footprint(
+        settings.control.with_suffix(".footprint"), now=loop.clock(), window=rules.announce + rules.grace
+    )
+    turns = Turns(rules, epoch=secrets.token_hex(4), left_behind=footprint.left_behind)
+    overrides = SteeringFile(settings.control.with_suffix(".steering"), turns)
+    overrides.bring_back(loop.clock())
+    return _Parts(
+        loop=loop,
+        node=Node(loop=loop),
+        turns=turns,
+        footprint=footprint,
+        overrides=overrides,
+        observers=Observers(),
+    )
+
+
+def _listen_to_all(settings: Settings, parts: _Parts, leaving: ExitStack) -> Requests:
     path = _folder(settings.sockets, "--sockets") / paths.SOCKET_NAME
-    server.listen(bind(path, _FOR_EVERY_USER))
+    parts.serve(Believing(), _nobody_is_asked).listen(bind(path, _FOR_EVERY_USER))
     leaving.callback(path.unlink, missing_ok=True)
     log.info("listening on %s: clients are believed", path)
+    return parts.requests()
 
 
-def _listen_in_folders(settings: Settings, server: Server, control: Control, node: Node, leaving: ExitStack) -> None:
-    folders = Folders(settings.allocations, server, node, control.tell_observers)
-    server.desk.registry = folders
-    server.on_ask = folders.ask_cluster
-    control.requests.on_pod = folders.answered
-    control.on_observer = folders.observer_came
+def _nobody_is_asked(_connection: Connection, _hello: Hello) -> None:
+    raise AssertionError("a client that is believed is never looked up")
+
+
+def _listen_in_folders(settings: Settings, parts: _Parts, leaving: ExitStack) -> Requests:
+    folders = Folders(settings.allocations, parts.node, serve=parts.serve, tell=parts.observers.tell)
     folders.start()
     leaving.callback(folders.stop)
     log.info("listening in the folders of %s", settings.allocations)
+    return parts.requests(on_pod=folders.answered, on_observer=folders.observer_came)
 
 
-_IDENTITIES = {Identity.NONE: _listen_to_all, Identity.FOLDERS: _listen_in_folders}
+_IDENTITIES: dict[Identity, Callable[[Settings, _Parts, ExitStack], Requests]] = {
+    Identity.NONE: _listen_to_all,
+    Identity.FOLDERS: _listen_in_folders,
+}
 
 
 def _bind_control(path: Path) -> socket.socket:
@@ -118,18 +162,20 @@ def _bind_control(path: Path) -> socket.socket:
         try:
             path.parent.mkdir(mode=0o700)
         except OSError as error:
-            raise Unusable(f"cannot make {path.parent}: {error.strerror}. Choose another path by --control.") from None
+            raise Unusable(
+                f"cannot make {path.parent}: {error.strerror}. Choose another path with --control."
+            ) from None
     return bind(path, _FOR_ROOT)
 
 
 def _folder(path: Path, flag: str) -> Path:
     if not path.is_dir():
-        raise Unusable(f"{path} is not a folder. Make it, or name another one with {flag}.")
+        raise Unusable(f"{path} is not a folder. Create it, or choose another with {flag}.")
     return path
 
 
 def _raise_descriptor_limit() -> None:
-    """As many as all connections can need; without the right to it, as many as there may be."""
+    """Allow as many descriptors as all connections can need; without the right to that, as many as there may be."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, max(hard, _DESCRIPTORS)))
@@ -154,7 +200,7 @@ def _stop_on_signals(loop: Loop) -> None:
 
 
 def _calm_the_collector() -> None:
-    """What is there now stays; a collection of it all would stop everybody's turns for milliseconds."""
+    """Keep all objects of now out of later collections, which would stop everybody's turns for milliseconds."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 100)

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from adapters.options import PATH, PORT, TEXT, Kind, Option, Table, one_of
 from contract import names, paths
+from contract.control import AskHealth, AskReadiness, Request
 from contract.grammar import read_memory_bytes, read_quantum_ms
 from schedulerd.core.model import Rules
 from schedulerd.errors import Unusable
 from schedulerd.policies import POLICIES
 
 ENV_PREFIX = "NVSHARE_SCHEDULERD_"
-PROBES = ("healthz", "readyz")
+PROBES: dict[str, Request] = {"healthz": AskHealth(), "readyz": AskReadiness()}
+"""The parts that ask a running daemon, and what they ask."""
 
 
 class Identity(StrEnum):
@@ -122,7 +124,7 @@ class Settings:
     log_level: str
 
     def rules(self) -> Rules:
-        """What of it the core must know."""
+        """Return the part of the settings that the core decides by."""
         return Rules(
             policy=POLICIES[self.policy],
             quantum=self.shortest_turn,

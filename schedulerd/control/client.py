@@ -1,6 +1,6 @@
-"""The asking side of the control socket: `nvsharectl`, the observer, tests.
+"""The asking side of the control socket: `nvsharectl`, the observer, probes, tests.
 
-Owns nothing but how an answer ends.  `nvsharectl` must start fast: nothing slow may be imported here.
+The rule it owns: which line ends an answer.  `nvsharectl` must start fast: nothing slow may be imported here.
 """
 
 import os
@@ -8,13 +8,14 @@ import socket
 from collections.abc import Iterator
 from typing import Self
 
-from contract.line import Line, decode, encode
+from contract.line import Line, decode
+from contract.status import QUERY, Status, decode_status
 from schedulerd.errors import Unusable
 
-ENDINGS = ("end", "ok", "error")
+_ENDINGS = ("end", "ok", "error")
 _PATIENCE = 10.0
 _PROBE_PATIENCE = 4.0
-"""Less than a kubelet waits: the sentence is to reach its event."""
+"""Less than a kubelet waits, so that the sentence reaches its event."""
 
 
 class ControlClient:
@@ -38,42 +39,46 @@ class ControlClient:
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._file.close()
         self._socket.close()
 
     def fileno(self) -> int:
-        """The socket's descriptor, to wait for what comes unasked."""
+        """Return the socket's descriptor, to wait for lines that come unasked."""
         return self._socket.fileno()
 
-    def send(self, line: Line) -> None:
-        """Say something that is not answered."""
+    def send(self, request: bytes) -> None:
+        """Send a request without waiting for an answer."""
         try:
-            self._socket.sendall(encode(line))
+            self._socket.sendall(request)
         except OSError as error:
             raise Unusable(f"the scheduler has gone: {error}. Try again.") from None
 
     def read(self) -> Line:
-        """The next line."""
+        """Return the next line."""
         try:
             raw = self._file.readline()
         except OSError as error:
             raise Unusable(f"the scheduler does not answer: {error}. Look at its log.") from None
         if not raw.endswith(b"\n"):
-            raise Unusable("the scheduler has hung up. You must be root, or its own user.")
+            raise Unusable("the scheduler has closed the connection. You must be root, or its own user.")
         return decode(raw)
 
-    def ask(self, verb: str, **words: str) -> Iterator[Line]:
-        """The answer's lines without its ending; an `error` is raised."""
-        self.send(Line(verb, words))
-        while (line := self.read()).verb not in ENDINGS:
+    def ask(self, request: bytes) -> Iterator[Line]:
+        """Send a request and yield its answer's lines without the last; raise the sentence of an `error`."""
+        self.send(request)
+        while (line := self.read()).verb not in _ENDINGS:
             yield line
         if line.verb == "error":
-            raise Unusable(line.words.get("message", "refused") + ".")
+            raise Unusable(line.words.get("message", "the scheduler refuses the request") + ".")
+
+    def read_status(self) -> Status:
+        """Ask for the status."""
+        return decode_status(self.ask(QUERY))
 
 
-def probe(path: str | os.PathLike[str], verb: str) -> str:
+def probe(path: str | os.PathLike[str], request: bytes) -> str:
     """Return a sentence when the turn process says that it is well; raise one when it does not."""
     with ControlClient(path, patience=_PROBE_PATIENCE) as asking:
-        list(asking.ask(verb))
+        list(asking.ask(request))
     return "The turn loop answers."

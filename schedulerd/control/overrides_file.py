@@ -106,11 +106,11 @@ def _read_gpu(uuid: str, words: dict[str, Any], turns: Turns, now: Seconds) -> l
         raise ValueError(f"{uuid}: {words}")
     changes: list[Callable[[], None]] = []
     if seconds is not None:
-        changes.append(lambda: operator.set_quantum(turns, [turns.gpu(uuid)], seconds, now))
+        changes.append(lambda: operator.set_quantum(turns, [turns.add_gpu(uuid)], seconds, now))
     if drained:
-        changes.append(lambda: operator.drain(turns, [turns.gpu(uuid)], now, at_once=False))
+        changes.append(lambda: operator.drain(turns, [turns.add_gpu(uuid)], now, at_once=False))
     if why is not None:
-        changes.append(lambda: operator.pause(turns, [turns.gpu(uuid)], now, why=why))
+        changes.append(lambda: operator.pause(turns, [turns.add_gpu(uuid)], now, why=why))
     return changes
 
 

@@ -1,44 +1,47 @@
-"""The state as lines: what `nvsharectl`, the load query and the metrics read.
+"""The core's state as the status and the load: what `nvsharectl`, the device plugin and the metrics read.
 
-Each view is an iterator of lines, so that a large one is sent in helpings between other people's turns.
+The rule it owns: to read changes nothing.  Time since the last charge is added to what is told, not to what is kept,
+and no GPU comes into being.  A status is an iterator: a large one is sent in parts between other people's turns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from contract.control import Figures, PodFacts
 from contract.line import Line, encode
 from contract.load import GpuLoad, Load, encode_load
+from contract.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, encode_entry
 from schedulerd.core.model import Gpu, Stage, Tenant
-from schedulerd.core.node_state import Figures, Node, PodFacts
+from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
-from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds
 
+_END = encode(Line("end"))
 
-def load(turns: Turns, node: Node, now: Seconds) -> bytes:
-    """The answer to the load query."""
+
+def write_load(turns: Turns, node: Node, now: Seconds) -> bytes:
+    """Return the answer to the load query."""
     figures = node.lately(now)
-    gpus = tuple(_gpu_load(turns, gpu, figures.get(gpu.uuid, Figures()), now) for gpu in every_gpu(turns, node, now))
+    gpus = tuple(_gpu_load(gpu, figures.get(gpu.uuid, Figures()), now) for gpu in list_gpus(turns, node, now))
     return encode_load(Load(gpus, age_ms=round(node.age(now) * 1000)))
 
 
-def every_gpu(turns: Turns, node: Node, now: Seconds) -> list[Gpu]:
-    """Those that NVML names and those that somebody has, had or spoke of, by UUID."""
+def list_gpus(turns: Turns, node: Node, now: Seconds) -> list[Gpu]:
+    """Return the GPUs that NVML names and those that a container or an operator is concerned with, by UUID."""
     there = node.lately(now)
     return [gpu for uuid, gpu in sorted(turns.grants.gpus.items()) if uuid in there or _matters(gpu)]
 
 
 def _matters(gpu: Gpu) -> bool:
-    """Though NVML does not name it: a MIG instance that was taken apart, say, is nobody's business any more."""
+    """Return whether a GPU that NVML does not name is told of; a MIG instance that was taken apart, say, is not."""
     return bool(gpu.tenants or gpu.missing or gpu.drained or gpu.paused or gpu.fixed_quantum)
 
 
-def _gpu_load(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad:
-    turns.grants.accrue(gpu, now)
+def _gpu_load(gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad:
     return GpuLoad(
         uuid=gpu.uuid,
         clients=len(gpu.tenants),
         waiting=len(gpu.queue),
-        busy=gpu.busy.lately(now=now),
+        busy=gpu.busy_lately(now),
         memory_used=figures.memory_used,
         memory_total=figures.memory_total,
         temperature=figures.temperature,
@@ -47,131 +50,116 @@ def _gpu_load(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad
     )
 
 
-def status(turns: Turns, node: Node, now: Seconds) -> Iterator[bytes]:
-    """Everything: the daemon, GPUs, containers, and each container on each of its GPUs."""
-    yield encode(Line("daemon", _daemon_words(turns, node)))
+def write_status(turns: Turns, node: Node, now: Seconds) -> Iterator[bytes]:
+    """Yield the lines of the answer to `status`."""
+    for entry in _entries(turns, node, now):
+        yield encode_entry(entry)
+    yield _END
+
+
+def _entries(turns: Turns, node: Node, now: Seconds) -> Iterator[Entry]:
+    yield _daemon(turns, node)
     figures = node.lately(now)
-    for gpu in every_gpu(turns, node, now):
-        yield encode(Line("gpu", _gpu_words(turns, gpu, figures.get(gpu.uuid, Figures()), now)))
+    for gpu in list_gpus(turns, node, now):
+        yield _gpu(gpu, figures.get(gpu.uuid, Figures()), now)
     for tenant in tuple(turns.tenants.values()):
-        yield encode(Line("container", _container_words(tenant, node)))
+        yield _container(tenant, node)
         for uuid in tenant.facts.gpus:
-            yield encode(Line("place", _place_words(turns.gpu(uuid), tenant, now)))
-    yield encode(Line("end"))
-
-
-def _said(words: Mapping[str, object]) -> dict[str, str]:
-    """Words without those that have nothing to say."""
-    return {key: _text(value) for key, value in words.items() if value is not None and value != ""}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+            yield _place(turns.gpu(uuid), tenant, now)
 
 
 def _milliseconds(seconds: Seconds | None) -> int | None:
     return None if seconds is None else round(seconds * 1000)
 
 
-def _daemon_words(turns: Turns, node: Node) -> dict[str, str]:
+def _microseconds(seconds: Seconds) -> int:
+    return round(seconds * 1e6)
+
+
+def _daemon(turns: Turns, node: Node) -> DaemonStatus:
     rules = turns.rules
-    return _said(
-        {
-            "epoch": turns.grants.epoch,
-            "policy": rules.policy.name,
-            "quantum_ms": _milliseconds(rules.fixed_quantum),
-            "side_by_side": rules.side_by_side,
-            "containers": len(turns.tenants),
-            "processes": len(turns.members),
-            "jams": turns.jams.jams,
-            "foreign": node.foreign,
-            "loop": ",".join(map(str, node.loop.latencies)) if node.loop else None,
-            "loop_us": round(node.loop.worked * 1e6) if node.loop else None,
-            "refusals": _counts(node.refusals),
-            "limits": _counts(node.limits_reached),
-        }
+    return DaemonStatus(
+        epoch=turns.grants.epoch,
+        policy=rules.policy.name,
+        quantum_ms=_milliseconds(rules.fixed_quantum),
+        side_by_side=rules.side_by_side,
+        containers=len(turns.tenants),
+        processes=len(turns.members),
+        jams=turns.jams.jams,
+        foreign=node.foreign,
+        loop=tuple(node.loop.latencies) if node.loop else (),
+        loop_us=_microseconds(node.loop.worked) if node.loop else None,
+        refusals=node.refusals,
+        limits=node.limits_reached,
     )
 
 
-def _counts(counts: Mapping[str, int]) -> str:
-    return ",".join(f"{name}:{count}" for name, count in sorted(counts.items()))
-
-
-def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[str, str]:
-    turns.grants.accrue(gpu, now)
-    return _said(
-        {
-            "uuid": gpu.uuid,
-            "clients": len(gpu.tenants),
-            "holders": len(gpu.holders),
-            "waiting": len(gpu.queue),
-            "busy": gpu.busy.lately(now=now),
-            "busy_ms": _milliseconds(gpu.busy.total),
-            "grants": gpu.grants,
-            "switches": gpu.switches,
-            "drained": gpu.drained,
-            "paused": gpu.paused,
-            "quantum_ms": _milliseconds(gpu.fixed_quantum),
-            "needed": gpu.needed,
-            "memory_used": figures.memory_used,
-            "memory_total": figures.memory_total,
-            "temperature": figures.temperature,
-            "power": figures.power,
-            "utilization": figures.utilization,
-        }
+def _gpu(gpu: Gpu, figures: Figures, now: Seconds) -> GpuStatus:
+    return GpuStatus(
+        uuid=gpu.uuid,
+        clients=len(gpu.tenants),
+        holders=len(gpu.holders),
+        waiting=len(gpu.queue),
+        busy=gpu.busy_lately(now),
+        busy_ms=round((gpu.busy.total + gpu.uncharged(now)) * 1000),
+        grants=gpu.grants,
+        switches=gpu.switches,
+        drained=gpu.drained,
+        paused=gpu.paused or "",
+        quantum_ms=_milliseconds(gpu.fixed_quantum),
+        needed=gpu.needed,
+        memory_used=figures.memory_used,
+        memory_total=figures.memory_total,
+        temperature=figures.temperature,
+        power=figures.power,
+        utilization=figures.utilization,
     )
 
 
-def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
+def _container(tenant: Tenant, node: Node) -> ContainerStatus:
     facts = tenant.facts
     pod = node.pods.get(facts.key, PodFacts())
-    pids = dict.fromkeys(str(pid) for process in tenant.processes if (pid := node.pids.get(process, 0)))
-    return _said(
-        {
-            "key": facts.key,
-            "namespace": pod.namespace,
-            "pod": pod.pod,
-            "container": pod.container,
-            "mode": facts.mode,
-            "gang": tenant.gang,
-            "weight": facts.weight,
-            "priority": facts.priority,
-            "processes": len(tenant.processes),
-            "pids": ",".join(pids),
-            "memory": facts.memory,
-        }
+    return ContainerStatus(
+        key=facts.key,
+        namespace=pod.namespace,
+        pod=pod.pod,
+        container=pod.container,
+        mode=facts.mode,
+        gang=tenant.gang,
+        weight=facts.weight,
+        priority=facts.priority,
+        processes=len(tenant.processes),
+        pids=tuple(dict.fromkeys(pid for process in tenant.processes if (pid := node.pids.get(process, 0)))),
+        memory=facts.memory,
     )
 
 
-def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
-    share: Share = tenant.shares[gpu.uuid]
-    state, since = state_of(gpu, tenant)
-    return _said(
-        {
-            "key": tenant.facts.key,
-            "gpu": gpu.uuid,
-            "state": state,
-            "since_ms": None if since is None else max(0, round((now - since) * 1000)),
-            "held_us": round(share.held * 1e6),
-            "busy_us": round(share.busy * 1e6),
-            "waited_us": round(share.waited * 1e6),
-            "waits": ",".join(map(str, share.waits)),
-            "turns": share.turns,
-            "yields": share.yields,
-            "overdue": share.overdue,
-            "pageable": share.pageable,
-            "unpageable": share.unpageable,
-        }
+def _place(gpu: Gpu, tenant: Tenant, now: Seconds) -> PlaceStatus:
+    share = tenant.shares[gpu.uuid]
+    state, since = _state(gpu, tenant)
+    uncharged = gpu.uncharged(now) if gpu.uuid in tenant.turns else 0.0
+    return PlaceStatus(
+        key=tenant.facts.key,
+        gpu=gpu.uuid,
+        state=state,
+        since_ms=None if since is None else max(0, round((now - since) * 1000)),
+        held_us=_microseconds(share.held + uncharged),
+        busy_us=_microseconds(share.busy),
+        waited_us=_microseconds(share.waited),
+        waits=tuple(share.waits),
+        turns=share.turns,
+        yields=share.yields,
+        overdue=share.overdue,
+        pageable=share.pageable,
+        unpageable=share.unpageable,
     )
 
 
-def state_of(gpu: Gpu, tenant: Tenant) -> tuple[str, Seconds | None]:
-    """What a container does on a GPU, and since when."""
+def _state(gpu: Gpu, tenant: Tenant) -> tuple[State, Seconds | None]:
+    """Return what a container does on a GPU, and since when."""
     turn, wish = tenant.turns.get(gpu.uuid), tenant.wishes.get(gpu.uuid)
     if turn is not None:
-        return ("holds" if turn.stage is Stage.RUNNING else "yields"), turn.granted_at
+        return (State.HOLDS if turn.stage is Stage.RUNNING else State.YIELDS), turn.granted_at
     if wish is not None:
-        return "waits", wish.since
-    return "rests", None
+        return State.WAITS, wish.since
+    return State.RESTS, None

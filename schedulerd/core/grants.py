@@ -20,7 +20,7 @@ _WORD = 0xFFFFFFFF
 class Grants:
     """The GPUs and what is decided on them; gives its orders into `orders`."""
 
-    def __init__(self, rules: Rules, *, epoch: str) -> None:
+    def __init__(self, rules: Rules, *, epoch: str, on_part: Callable[[Tenant, Seconds], None]) -> None:
         self.rules = rules
         self.epoch = epoch
         self.gpus: dict[str, Gpu] = {}
@@ -30,7 +30,7 @@ class Grants:
         self.soonest: Seconds = FOREVER
         """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
         self._counter = 0
-        self.on_part: Callable[[Tenant, Seconds], None] = lambda _tenant, _now: None
+        self._on_part = on_part
         """Called when a container has a turn, and waits for another GPU."""
 
     # ------------------------------------------------------------------ what is due
@@ -168,7 +168,7 @@ class Grants:
                 self.account_for(gpu, *gpu.missing)  # their time is over
             self._seat(gpu, turn, now)
         if tenant.wishes:
-            self.on_part(tenant, now)
+            self._on_part(tenant, now)
         return turn
 
     def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:

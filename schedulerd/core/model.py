@@ -194,6 +194,14 @@ class Gpu:
     alarm: Seconds = FOREVER
     busy: BusyTime = field(default_factory=BusyTime)
 
+    def uncharged(self, now: Seconds) -> Seconds:
+        """Return how long it has been held since the holders were last charged for it; changes nothing."""
+        return max(0.0, now - self.accrued_at) if self.holders else 0.0
+
+    def busy_lately(self, now: Seconds) -> float:
+        """Return the share of the last ten seconds in which somebody held it; changes nothing."""
+        return self.busy.lately(now=now, charged_at=self.accrued_at, uncharged=self.uncharged(now))
+
 
 class Tell(NamedTuple):
     """Send a message to processes."""

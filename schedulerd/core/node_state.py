@@ -6,40 +6,13 @@ Plain values that the observer sends and that status, load and identity read.
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from contract.grammar import AllocationKind, Mode
+from contract.control import Figures, PodFacts
 
 Seconds = float
 _FRESH: Seconds = 10.0
 """Figures come every second, from a slow card every few."""
 _SILENT: Seconds = 20.0
 """An observer that runs says something every few seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What NVML says of a card; None where it does not say."""
-
-    memory_total: int | None = None
-    memory_used: int | None = None
-    temperature: int | None = None
-    power: float | None = None
-    utilization: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
-    """What the cluster says of an allocation; a field is None where it says nothing."""
-
-    uid: str = ""
-    namespace: str = ""
-    pod: str = ""
-    container: str = ""
-    mode: Mode | None = None
-    weight: int | None = None
-    priority: int | None = None
-    quantum_ms: int | None = None
-    memory: int | None = None
-    allocation: AllocationKind | None = None
 
 
 class Latency(Protocol):

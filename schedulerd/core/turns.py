@@ -51,14 +51,13 @@ class Turns:
     """Every GPU's holders and waiters."""
 
     def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
-        self.grants = Grants(rules, epoch=epoch)
+        self.grants = Grants(rules, epoch=epoch, on_part=self._on_part)
         self.tenants: dict[str, Tenant] = {}
         self.members: dict[int, Tenant] = {}
         self._left_behind = left_behind
         self._serial = 0
         self.histories = Histories()
         self.jams = JamWatch(self.grants)
-        self.grants.on_part = self.jams.waits
         self.returning = Returning(self.grants, lambda tenant, gpus, now: self._wish(set(), tenant, gpus, now))
 
     @property
@@ -72,8 +71,15 @@ class Turns:
             self.grants.orders = []
         return orders
 
+    def _on_part(self, tenant: Tenant, now: Seconds) -> None:
+        self.jams.waits(tenant, now)
+
     def gpu(self, uuid: str) -> Gpu:
-        """The GPU of that name, made when it is named for the first time."""
+        """Return a GPU that is known; another name is a KeyError."""
+        return self.grants.gpus[uuid]
+
+    def add_gpu(self, uuid: str) -> Gpu:
+        """Return the GPU of that name; where it is new, keep it from now on."""
         found = self.grants.gpus.get(uuid)
         if found is None:
             line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
@@ -108,7 +114,7 @@ class Turns:
         gang = container.mode is Mode.GANG or (before is not None and before.gang)
         tenant = Tenant(facts=container, gang=gang)
         for uuid in container.gpus:
-            gpu = self.gpu(uuid)
+            gpu = self.add_gpu(uuid)
             tenant.shares[gpu.uuid] = Share() if before is None else before.shares.get(uuid, Share())
             gpu.tenants[container.key] = tenant
         return tenant

@@ -118,13 +118,18 @@ class BusyTime:
         while len(self.samples) > 2 and self.samples[1][0] < now - _WINDOW:
             self.samples.popleft()
 
-    def lately(self, *, now: Seconds) -> float:
-        """The share of the last ten seconds in which somebody held it; `add` has been told of all up to now."""
-        return min(1.0, max(0.0, (self.total - self._total_at(now - _WINDOW)) / _WINDOW))
+    def lately(self, *, now: Seconds, charged_at: Seconds, uncharged: Seconds) -> float:
+        """Return the share of the last ten seconds in which somebody held it.
 
-    def _total_at(self, when: Seconds) -> Seconds:
+        `add` was last told at `charged_at`; since then somebody has held it for `uncharged`.
+        """
+        total = self.total + uncharged
+        points = ((charged_at, self.total), (now, total)) if now > charged_at else ((now, total),)
+        return min(1.0, max(0.0, (total - self._total_at(now - _WINDOW, points)) / _WINDOW))
+
+    def _total_at(self, when: Seconds, newest: tuple[tuple[Seconds, Seconds], ...]) -> Seconds:
         before: tuple[Seconds, Seconds] | None = None
-        for at, total in self.samples:
+        for at, total in (*self.samples, *newest):
             if at > when:
                 return total if before is None else _between(before, (at, total), when)
             before = (at, total)

@@ -33,8 +33,7 @@ class Loop:
         """How many batches there were, this one included."""
         self.worked: Seconds = 0.0
         """Time in batches, all together."""
-        self.after: Callable[[], None] = lambda: None
-        """Called after each event and alarm: the place to carry out orders."""
+        self._after: Callable[[], None] = lambda: None
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._alarms: list[tuple[Callable[[], Seconds], Callable[[Seconds], None]]] = []
@@ -60,6 +59,10 @@ class Loop:
         """Before each sleep, `due` says when `ring` must be called."""
         self._alarms.append((due, ring))
 
+    def call_after_each(self, function: Callable[[], None]) -> None:
+        """Call this one function after each event and each alarm: the place to carry out orders."""
+        self._after = function
+
     def stop(self) -> None:
         """Leave `run` after this batch."""
         self._running = False
@@ -84,7 +87,7 @@ class Loop:
             handler = self._handlers.get(descriptor)
             if handler is not None:
                 handler(mask)
-                self.after()
+                self._after()
         if began >= due:
             self._ring(began)
         if self._closing:
@@ -95,7 +98,7 @@ class Loop:
         for when, ring in self._alarms:
             if when() <= now:
                 ring(now)
-                self.after()
+                self._after()
 
     def _close_all(self) -> None:
         while self._closing:

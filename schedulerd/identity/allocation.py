@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from contract.allocation import Allocation, parse
+from contract.control import PodFacts
 from contract.grammar import AllocationKind, Mode
 from contract.paths import ALLOCATION_FILE
 from schedulerd.core.model import Container
-from schedulerd.core.node_state import PodFacts
 from schedulerd.errors import NotYours
 
 POD_FILE = "pod.json"

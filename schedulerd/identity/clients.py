@@ -14,19 +14,20 @@ from itertools import islice
 from pathlib import Path
 
 from contract.allocation import Allocation
-from contract.line import Line
+from contract.control import Forget, PodFacts, Who
 from contract.paths import SOCKET_NAME
 from contract.wire import IDENTITY_SECONDS
 from schedulerd.core import operator
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Container
-from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.node_state import Node
 from schedulerd.errors import NotYours, Unusable
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.inotify import watch_folder
 from schedulerd.identity.allocation import describe, read_allocation, read_pod, write_pod
 from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER, Seconds
+from schedulerd.protocol.sessions import Registry
 from schedulerd.server.server import Server, bind
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,10 @@ _LOOK_AGAIN: Seconds = 10.0
 _FORGET_AT_ONCE = 100
 """As many lines to the observer as it surely takes; the rest is forgotten at the next look."""
 _POD_UID = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
+
+
+Asked = Callable[[Connection, Hello], None]
+"""Called for a client whose container must be looked up."""
 
 
 @dataclass(slots=True)
@@ -59,11 +64,18 @@ class Listening:
 class Folders:
     """The allocations' folders and the clients that came through them."""
 
-    def __init__(self, folder: Path, server: Server, node: Node, tell: Callable[[Line], int]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        node: Node,
+        *,
+        serve: Callable[[Registry, Asked], Server],
+        tell: Callable[[Who | Forget], int],
+        pod_of: Callable[[int], str | None] | None = None,
+    ) -> None:
         self.folder = folder
-        self.server = server
         self.node = node
-        self.pod_of: Callable[[int], str | None] = pod_uid_of
+        self._pod_of = pod_of or pod_uid_of
         self._listening: dict[str, Listening] = {}
         self._waiting: list[Waiting] = []
         self._known: dict[str, Allocation] = {}
@@ -77,6 +89,8 @@ class Folders:
         self._tell = tell
         self._look_at: Seconds = 0.0
         self._watch: int | None = None
+        self.server = serve(self, self.ask_cluster)
+        """Made last: it asks this object for containers."""
 
     # ------------------------------------------------------------------ following the folders
 
@@ -142,7 +156,7 @@ class Folders:
         for book in books:
             book.pop(key, None)
         self.questions.close(key)
-        self._tell(Line("forget", {"key": key}))
+        self._tell(Forget(key))
 
     def stop(self) -> None:
         """Take our sockets out of the folders."""
@@ -178,7 +192,7 @@ class Folders:
         return facts
 
     def _pod_behind(self, connection: Connection) -> str | None:
-        return self.pod_of(connection.peer()[0])
+        return self._pod_of(connection.peer()[0])
 
     def _foreign_pod(self, connection: Connection, facts: PodFacts) -> str | None:
         """The second check: the pod that the process runs in, where the kernel shows us that it is not the socket's."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contract.allocation import Allocation
-from contract.line import Line
+from contract.control import Who
 from contract.wire import IDENTITY_SECONDS
 from schedulerd.policies import FOREVER, Seconds
 
@@ -31,7 +31,7 @@ class Question:
 class Questions:
     """The open ones, by container."""
 
-    def __init__(self, ask: Callable[[Line], int], is_wanted: Callable[[str], bool]) -> None:
+    def __init__(self, ask: Callable[[Who], int], is_wanted: Callable[[str], bool]) -> None:
         self._ask = ask
         self._is_wanted = is_wanted
         self._open: dict[str, Question] = {}
@@ -76,8 +76,7 @@ class Questions:
         question.ask_at = now + IDENTITY_SECONDS + question.pause
         question.pause = min(2 * question.pause, _LONGEST_PAUSE)
         allocation = question.allocation
-        words = {"key": allocation.container, "devices": ",".join(allocation.device_ids), "uid": question.uid}
-        self._ask(Line("who", {key: text for key, text in words.items() if text}))
+        self._ask(Who(allocation.container, tuple(allocation.device_ids), question.uid))
 
     def _set_alarm(self) -> None:
         self.next_alarm = min((one.ask_at for one in self._open.values()), default=FOREVER)

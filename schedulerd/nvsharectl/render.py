@@ -1,124 +1,99 @@
-"""The status as tables: text for people, JSON for programs, shares over time for `top`.
+"""The status as text for people, as JSON for programs, and as shares over time for `top`.
 
-Pure functions of the status' lines.
+Pure functions of the status.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
 
-from contract.line import Line
+from contract.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, State, Status
 
-Words = Mapping[str, str]
-_TEXT_WORDS = frozenset(
-    {"key", "gpu", "uuid", "epoch", "policy", "namespace", "pod", "container", "mode", "state", "paused", "refusals"}
-)
-_STATES = {"holds": 0, "yields": 1, "waits": 2, "rests": 3}
-
-
-def _of(lines: Iterable[Line], verb: str) -> list[Words]:
-    return [line.words for line in lines if line.verb == verb]
+_ORDER = {state: place for place, state in enumerate((State.HOLDS, State.YIELDS, State.WAITS, State.RESTS))}
+Held = Mapping[tuple[str, str], int]
+"""Microseconds that each container has held each GPU."""
 
 
-def as_json(lines: Sequence[Line]) -> dict[str, object]:
-    """The status for programs: numbers are numbers."""
-    daemon = _of(lines, "daemon")
+def as_json(status: Status) -> dict[str, object]:
+    """Return the status for programs; what is unknown is left out."""
     return {
-        "daemon": _typed(daemon[0]) if daemon else {},
-        "gpus": [_typed(words) for words in _of(lines, "gpu")],
+        "daemon": _known(status.daemon) if status.daemon else {},
+        "gpus": [_known(gpu) for gpu in status.gpus],
         "containers": [
-            {**_typed(words), "gpus": [_typed(place) for place in _of(lines, "place") if place["key"] == words["key"]]}
-            for words in _of(lines, "container")
+            {**_known(container), "gpus": [_known(place) for place in status.places if place.key == container.key]}
+            for container in status.containers
         ],
     }
 
 
-def _typed(words: Words) -> dict[str, object]:
-    return {key: _value(key, text) for key, text in words.items()}
+def _known(entry: Any) -> dict[str, object]:
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return {name: value for name, value in values.items() if value is not None and value not in ("", (), {})}
 
 
-def _value(key: str, text: str) -> object:
-    if key in _TEXT_WORDS:
-        return text
-    if key in ("waits", "pids", "loop"):
-        return [int(part) for part in text.split(",")]
-    return float(text) if any(mark in text for mark in ".e") else int(text)
+def list_held(status: Status) -> Held:
+    """Return how long each container has held each GPU."""
+    return {(place.key, place.gpu): place.held_us for place in status.places}
 
 
-def held(lines: Iterable[Line]) -> dict[tuple[str, str], int]:
-    """Microseconds that each container has held each GPU."""
-    return {(place["key"], place["gpu"]): int(place["held_us"]) for place in _of(lines, "place")}
+def as_text(status: Status) -> str:
+    """Return the status for people."""
+    return _page(status, ("HELD", "WAITED", "TURNS", "OVERDUE"), _totals)
 
 
-def as_text(lines: Sequence[Line]) -> str:
-    """The status for people."""
-    return _page(lines, ("HELD", "WAITED", "TURNS", "OVERDUE"), _totals)
+def as_top(status: Status, before: Held, *, seconds: float) -> str:
+    """Return the status for people, with each container's share of the time since the last look."""
 
-
-def as_top(lines: Sequence[Line], before: Mapping[tuple[str, str], int], *, seconds: float) -> str:
-    """The status for people, with each container's share of the time since the last look."""
-
-    def shares(place: Words) -> tuple[str, ...]:
-        was = before.get((place["key"], place["gpu"]))
-        share = "-" if was is None else f"{(int(place['held_us']) - was) / 1e4 / max(seconds, 1e-3):.0f}%"
+    def shares(place: PlaceStatus) -> tuple[str, ...]:
+        was = before.get((place.key, place.gpu))
+        share = "-" if was is None else f"{(place.held_us - was) / 1e4 / max(seconds, 1e-3):.0f}%"
         return (share, *_totals(place))
 
-    return _page(lines, ("SHARE", "HELD", "WAITED", "TURNS", "OVERDUE"), shares)
+    return _page(status, ("SHARE", "HELD", "WAITED", "TURNS", "OVERDUE"), shares)
 
 
-def _totals(place: Words) -> tuple[str, ...]:
-    return (
-        _duration(int(place["held_us"]) / 1e6),
-        _duration(int(place["waited_us"]) / 1e6),
-        place["turns"],
-        place["overdue"],
-    )
+def _totals(place: PlaceStatus) -> tuple[str, ...]:
+    return _duration(place.held_us / 1e6), _duration(place.waited_us / 1e6), str(place.turns), str(place.overdue)
 
 
-def _page(lines: Sequence[Line], columns: tuple[str, ...], figures: object) -> str:
-    assert callable(figures)
-    daemon = (_of(lines, "daemon") or [{}])[0]
-    names = {words["key"]: _name(words) for words in _of(lines, "container")}
-    places = sorted(_of(lines, "place"), key=lambda place: (place["gpu"], _STATES[place["state"]], names[place["key"]]))
-    rows = [
-        (place["gpu"], names[place["key"]], _state(place), *figures(place), _size(place.get("pageable")))
-        for place in places
-    ]
+def _page(status: Status, columns: tuple[str, ...], figures: Callable[[PlaceStatus], tuple[str, ...]]) -> str:
+    names = {container.key: _name(container) for container in status.containers}
+    places = sorted(status.places, key=lambda place: (place.gpu, _ORDER[place.state], names[place.key]))
+    rows = [(place.gpu, names[place.key], _state(place), *figures(place), _size(place.pageable)) for place in places]
+    daemon = status.daemon or DaemonStatus()
     head = (
-        f"policy {daemon.get('policy', '-')}, quantum {_quantum(daemon)}, {daemon.get('containers', '0')} containers,"
-        f" {daemon.get('processes', '0')} processes, {daemon.get('jams', '0')} jams"
+        f"policy {daemon.policy or '-'}, quantum {_quantum(daemon)}, {daemon.containers} containers,"
+        f" {daemon.processes} processes, {daemon.jams} jams"
     )
-    gpus = _table(
-        ("GPU", "BUSY", "HOLDERS", "WAITING", "MEMORY", "TEMP", "POWER", "STATE"), map(_gpu_row, _of(lines, "gpu"))
-    )
+    gpus = _table(("GPU", "BUSY", "HOLDERS", "WAITING", "MEMORY", "TEMP", "POWER", "STATE"), map(_gpu_row, status.gpus))
     return "\n".join((head, "", gpus, "", _table(("GPU", "CONTAINER", "STATE", *columns, "MEMORY"), rows)))
 
 
-def _gpu_row(words: Words) -> tuple[str, ...]:
-    memory = f"{_size(words.get('memory_used'))}/{_size(words.get('memory_total'))}" if "memory_total" in words else "-"
-    state = words.get("paused") or ("drained" if words.get("drained") == "1" else "ok")
+def _gpu_row(gpu: GpuStatus) -> tuple[str, ...]:
     return (
-        words["uuid"],
-        f"{float(words['busy']) * 100:.0f}%",
-        words["holders"],
-        words["waiting"],
-        memory,
-        f"{words['temperature']}C" if "temperature" in words else "-",
-        f"{float(words['power']):.0f}W" if "power" in words else "-",
-        state,
+        gpu.uuid,
+        f"{gpu.busy * 100:.0f}%",
+        str(gpu.holders),
+        str(gpu.waiting),
+        "-" if gpu.memory_total is None else f"{_size(gpu.memory_used)}/{_size(gpu.memory_total)}",
+        "-" if gpu.temperature is None else f"{gpu.temperature}C",
+        "-" if gpu.power is None else f"{gpu.power:.0f}W",
+        gpu.paused or ("drained" if gpu.drained else "ok"),
     )
 
 
-def _name(words: Words) -> str:
-    if "pod" in words:
-        return f"{words.get('namespace', '')}/{words['pod']}/{words.get('container', '')}"
-    return words["key"]
+def _name(container: ContainerStatus) -> str:
+    if container.pod:
+        return f"{container.namespace}/{container.pod}/{container.container}"
+    return container.key
 
 
-def _state(place: Words) -> str:
-    return f"{place['state']} {_duration(int(place['since_ms']) / 1000)}" if "since_ms" in place else place["state"]
+def _state(place: PlaceStatus) -> str:
+    return place.state if place.since_ms is None else f"{place.state} {_duration(place.since_ms / 1000)}"
 
 
-def _quantum(daemon: Words) -> str:
-    return _duration(int(daemon["quantum_ms"]) / 1000) if "quantum_ms" in daemon else "adapts"
+def _quantum(daemon: DaemonStatus) -> str:
+    return "adapts" if daemon.quantum_ms is None else _duration(daemon.quantum_ms / 1000)
 
 
 def _duration(seconds: float) -> str:
@@ -127,10 +102,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.1f}s" if seconds < 120 else f"{seconds / 60:.1f}min"
 
 
-def _size(text: str | None) -> str:
-    if text is None:
+def _size(size: float | None) -> str:
+    if size is None:
         return "-"
-    size = float(text)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f}{unit}"

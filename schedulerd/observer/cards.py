@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from adapters import nvml
 from adapters.nvml import Handle, NoAnswer
-from schedulerd.core.node_state import Figures
+from contract.control import Figures
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 from adapters.kubelet.pod_resources import ContainerDevices
 from contract import names
+from contract.control import PodFacts
 from contract.errors import BadValue
 from contract.grammar import POD_ANNOTATIONS, AllocationKind, Mode, Word, read_word
-from contract.line import Line
-from schedulerd.core.node_state import PodFacts
 
 log = logging.getLogger(__name__)
 
@@ -101,9 +100,3 @@ def _read(word: Word, pod: PodSummary, owner: Owner) -> object:
     except BadValue as error:
         log.warning("%s/%s came past the webhook: %s; it is passed over", owner.namespace, owner.pod, error)
         return None
-
-
-def as_line(key: str, known: PodFacts) -> Line:
-    """The answer to `who`."""
-    words = {name: getattr(known, name) for name in PodFacts.__slots__}
-    return Line("pod", {"key": key, **{name: str(value) for name, value in words.items() if value not in (None, "")}})

@@ -15,16 +15,28 @@ from adapters.errors import NoCluster
 from adapters.pages.health import HEALTHZ, health_page
 from adapters.pages.renderer import Page
 from adapters.pages.request import Answer
+from contract.control import (
+    Beat,
+    CardReport,
+    Happened,
+    Observe,
+    ObserverRequest,
+    PodFacts,
+    PodReport,
+    Who,
+    decode_to_observer,
+    encode_request,
+)
 from contract.errors import ContractError
 from contract.line import Line
+from contract.status import State, Status
 from schedulerd.control.client import ControlClient
-from schedulerd.core.node_state import Figures, PodFacts
 from schedulerd.errors import Unusable
 from schedulerd.observer.cards import Cards
 from schedulerd.observer.exposition import CONTENT_TYPE, Snapshot, expose
 from schedulerd.observer.fairness import Fairness
 from schedulerd.observer.kubelet import Kubelet
-from schedulerd.observer.pod_facts import Owner, as_line, facts
+from schedulerd.observer.pod_facts import Owner, facts
 from schedulerd.observer.watchdog import Pulse
 from schedulerd.settings import Settings
 
@@ -78,7 +90,7 @@ class Observer:
                 with ControlClient(self.settings.control, patience=None) as link:
                     log.info("following %s", self.settings.control)
                     self._link = link
-                    link.send(Line("observe"))
+                    link.send(encode_request(Observe()))
                     self._look_now.set()
                     while True:
                         self._heard(link.read())
@@ -98,37 +110,37 @@ class Observer:
     def beat_for_ever(self) -> None:
         """Tell the turn process every few seconds that this process runs, whatever hangs in other threads of it."""
         while not self._shutting.wait(_BEAT_EVERY):
-            self._say(Line("beat"))
+            self._say(Beat())
 
     def _heard(self, line: Line) -> None:
-        if line.verb == "who":
-            self._lookups.submit(self._answer_who, line.words)
-        elif line.verb == "notice":
-            self._lookups.submit(self._tell_cluster, line.words)
-        elif line.verb == "forget":
-            self.owners.pop(line.words["key"], None)
-        elif line.verb == "error":
+        if line.verb == "error":
             log.warning("the turn process refuses: %s", line.words.get("message"))
+            return
+        said = decode_to_observer(line)
+        if isinstance(said, Who):
+            self._lookups.submit(self._answer_who, said)
+        elif isinstance(said, Happened):
+            self._lookups.submit(self._tell_cluster, said)
+        else:
+            self.owners.pop(said.key, None)
 
-    def _say(self, line: Line) -> None:
+    def _say(self, request: ObserverRequest) -> None:
         link = self._link
         if link is None:
             return
         try:
             with self._sending:
-                link.send(line)
+                link.send(encode_request(request))
         except Unusable as error:
             log.info("%s", error)
 
     # ------------------------------------------------------------------ who and what happened
 
-    def _answer_who(self, words: Mapping[str, str]) -> None:
-        key = words["key"]
+    def _answer_who(self, asked: Who) -> None:
         try:
-            devices = frozenset(words["devices"].split(","))
-            self._say(as_line(key, self._who(key, devices, words.get("uid", ""))))
+            self._say(PodReport(asked.key, self._who(asked.key, frozenset(asked.devices), asked.uid)))
         except Exception:  # a thread pool would keep it to itself
-            log.exception("cannot tell whose %s is", key)
+            log.exception("cannot tell which pod has %s", asked.key)
 
     def _who(self, key: str, devices: frozenset[str], uid: str) -> PodFacts:
         """What is known; without a uid it is not all, and the turn process asks again."""
@@ -146,12 +158,12 @@ class Observer:
         self.kubelet.forget(devices)
         return self.kubelet.owner(devices, give_up_at=time.monotonic() + _ANSWER_WITHIN)
 
-    def _tell_cluster(self, words: Mapping[str, str]) -> None:
-        reason, sentence = _SENTENCES[words["kind"]]
-        owner = self.owners.get(words["key"])
+    def _tell_cluster(self, happened: Happened) -> None:
+        reason, sentence = _SENTENCES[happened.kind]
+        owner = self.owners.get(happened.key)
         if self.cluster is None or owner is None:
             return
-        message = f"Container {owner.container} " + sentence.format(gpus=words["gpus"])
+        message = f"Container {owner.container} " + sentence.format(gpus=",".join(happened.gpus))
         self.cluster.tell(owner, reason=reason, message=message)
 
     # ------------------------------------------------------------------ the cards
@@ -172,7 +184,7 @@ class Observer:
     def look(self, *, with_processes: bool) -> None:
         """Tell the turn process what NVML says, and see who computes without being known."""
         for uuid, figures in self.cards.read().items():
-            self._say(_figures_line(uuid, figures))
+            self._say(CardReport(uuid, figures))
         if with_processes and self._link is not None:
             self._look_for_strangers()
 
@@ -200,10 +212,9 @@ class Observer:
     def _known_pids(self) -> set[int] | None:
         """Our clients' processes; None where the kernel does not show them to the turn process."""
         with ControlClient(self.settings.control) as asking:
-            lines = list(asking.ask("status"))
-        clients = [line.words for line in lines if line.verb == "container"]
-        pids = {int(pid) for words in clients for pid in words.get("pids", "").split(",") if pid}
-        return pids if pids or not clients else None
+            containers = asking.read_status().containers
+        pids = {pid for container in containers for pid in container.pids}
+        return pids if pids or not containers else None
 
     # ------------------------------------------------------------------ HTTP
 
@@ -218,14 +229,14 @@ class Observer:
         """The page; without a turn process it says so and goes on."""
         try:
             with ControlClient(self.settings.control, patience=_PAGE_PATIENCE) as asking:
-                lines = list(asking.ask("status"))
+                status = asking.read_status()
         except (Unusable, ContractError) as error:
             log.info("%s", error)
-            lines = []
+            status = Status()
         return expose(
             Snapshot(
-                lines=lines,
-                fairness=self._fairness(lines),
+                status=status,
+                fairness=self._fairness(status),
                 strangers=self.strangers,
                 kubelet_failures=self.kubelet.failures,
                 stalled=bool(self.ailment()),
@@ -234,15 +245,14 @@ class Observer:
             )
         )
 
-    def _fairness(self, lines: list[Line]) -> dict[str, float]:
-        weights = {line.words["key"]: int(line.words["weight"]) for line in lines if line.verb == "container"}
-        places = [line.words for line in lines if line.verb == "place"]
-        held = {(one["key"], one["gpu"]): int(one["held_us"]) / weights[one["key"]] for one in places}
+    def _fairness(self, status: Status) -> dict[str, float]:
+        weights = {container.key: container.weight for container in status.containers}
+        held = {(place.key, place.gpu): place.held_us / weights[place.key] for place in status.places}
         self.fairness.add(time.monotonic(), held)
         wanting: dict[str, list[str]] = {}
-        for one in places:
-            if one["state"] != "rests":
-                wanting.setdefault(one["gpu"], []).append(one["key"])
+        for place in status.places:
+            if place.state is not State.RESTS:
+                wanting.setdefault(place.gpu, []).append(place.key)
         return self.fairness.index(wanting)
 
     def healthy(self) -> str:
@@ -274,8 +284,3 @@ def _join_cluster(node: str) -> "Cluster | None":
 
 def _as_text(lines: Iterator[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _figures_line(uuid: str, figures: Figures) -> Line:
-    words = {name: getattr(figures, name) for name in Figures.__slots__}
-    return Line("figures", {"gpu": uuid, **{name: str(value) for name, value in words.items() if value is not None}})

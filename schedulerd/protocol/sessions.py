@@ -24,6 +24,10 @@ MOST_OF_A_FOLDER = 2 * LEDGER_SLOTS
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
 
+def _nothing() -> None:
+    """Do nothing between two lines."""
+
+
 class Registry(Protocol):
     """Where containers are known from: the cluster, or what the client says of itself."""
 
@@ -52,8 +56,6 @@ class Desk:
         self.turns = turns
         self.registry = registry
         self.conversations: dict[int, Conversation] = {}
-        self.between: Callable[[], None] = lambda: None
-        """Called after each line of several; the shell carries out what was decided up to there."""
         self.refusals: dict[str, int] = {}
         self._crowds: dict[str, int] = {}
         """Connections by the folder that they came through."""
@@ -108,8 +110,8 @@ class Desk:
             del self._strangers[client]
             self._refuse(self.conversations[client], NoHello(f"no hello within {numbers.HELLO_SECONDS} s"), "")
 
-    def received(self, client: int, data: bytes, now: Seconds) -> None:
-        """Bytes have come from a connection."""
+    def received(self, client: int, data: bytes, now: Seconds, between: Callable[[], None] = _nothing) -> None:
+        """Bytes have come from a connection; call `between` after each line of several, to carry out its orders."""
         one = self.conversations.get(client)
         if one is None or one.closing:
             return
@@ -120,7 +122,7 @@ class Desk:
                 return
             self._line(one, line, now)
             if line is not lines[-1]:
-                self.between()  # a grant goes out before the next line is looked at
+                between()  # a grant goes out before the next line is looked at
         if len(one.buffer) >= LONGEST and not one.closing:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 

@@ -8,6 +8,7 @@ import logging
 import select
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -51,19 +52,39 @@ class Listener:
             self._loop.change(self.socket.fileno(), select.EPOLLIN)
 
 
+def _ignore(*_: object) -> None:
+    """Do nothing: nobody wants to hear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """The functions that the server calls; each belongs to another part, and is called in the turn loop."""
+
+    gate_set: Callable[[str, str, tuple[int, ...]], None] = _ignore
+    """(GPU, container, pids): the gate's word has changed for these processes; on the path of every hand-off."""
+    connected: Callable[[int, int], None] = _ignore
+    """(client, pid): a connection has come."""
+    gone: Callable[[int], None] = _ignore
+    """(client): a connection has ended."""
+    noticed: Callable[[Notice], None] = _ignore
+    """Something happened that an operator should hear of."""
+    asked: Callable[[Connection, Hello], None] = _ignore
+    """The container behind a connection must be looked up."""
+
+
+SILENT = Listeners()
+
+
 class Server:
     """Clients' connections and containers' shared memory."""
 
-    def __init__(self, loop: Loop, desk: Desk) -> None:
+    def __init__(self, loop: Loop, desk: Desk, listeners: Listeners = SILENT) -> None:
         self.loop = loop
         self.desk = desk
         self.connections: dict[int, Connection] = {}
         self.memories: dict[str, SharedMemory] = {}
-        self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
-        self.on_gate: Callable[[str, str, tuple[int, ...]], None] = lambda _gpu, _container, _pids: None
-        self.on_peer: Callable[[int, int], None] = lambda _client, _pid: None
-        self.on_gone: Callable[[int], None] = lambda _client: None
-        self.on_notice: Callable[[Notice], None] = lambda _notice: None
+        self._listeners = listeners
+        self._gate_set = listeners.gate_set
         self.throttle = Throttle(loop)
         self.limits_reached: dict[str, int] = {}
         """How often a container had to wait, or a client was hung up on, by the limit that was reached."""
@@ -74,16 +95,16 @@ class Server:
         self._carry: dict[type, Callable[..., None]] = {
             Tell: self._tell,
             SetGate: self._set_gate,
-            Accounted: lambda order: self.on_gate(order.gpu, order.container, ()),
+            Accounted: lambda order: self._gate_set(order.gpu, order.container, ()),
             FreeSlot: self._free_slot,
             Admit: self._admit,
             Hangup: self._hang_up,
             Ask: self._ask,
-            Notice: lambda notice: self.on_notice(notice),
+            Notice: listeners.noticed,
         }
         loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
         loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
-        loop.after = desk.between = self.carry_out
+        loop.call_after_each(self.carry_out)
 
     # ------------------------------------------------------------------ listening
 
@@ -120,7 +141,7 @@ class Server:
         self.connections[client] = connection
         self.loop.watch(connection.descriptor, partial(self._ready, connection))
         pid, _ = connection.peer()
-        self.on_peer(client, pid)
+        self._listeners.connected(client, pid)
         self._lives.follow(connection, pid)
         self.desk.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
 
@@ -173,7 +194,7 @@ class Server:
 
     def _hand_over(self, connection: Connection, data: bytes) -> None:
         try:
-            self.desk.received(connection.client, data, self.loop.clock())
+            self.desk.received(connection.client, data, self.loop.clock(), self.carry_out)
         except Exception:
             # A fault of ours; it must cost this client its connection, not everybody theirs.
             log.exception("client %d is hung up on: what it said broke something here", connection.client)
@@ -188,7 +209,7 @@ class Server:
         if self.connections.pop(connection.client, None) is not None:
             self._lives.forget(connection.client)
             connection.close()
-            self.on_gone(connection.client)
+            self._listeners.gone(connection.client)
             self.desk.gone(connection.client, self.loop.clock())
 
     # ------------------------------------------------------------------ orders
@@ -212,7 +233,7 @@ class Server:
                 self._broken(connection, error)
 
     def _set_gate(self, order: SetGate) -> None:
-        self.on_gate(order.gpu, order.container, order.pids)
+        self._gate_set(order.gpu, order.container, order.pids)
         memory = self.memories.get(order.container)
         if memory is not None:
             memory.set_word(order.gpu, order.word)
@@ -275,7 +296,7 @@ class Server:
     def _ask(self, order: Ask) -> None:
         connection = self.connections.get(order.client)
         if connection is not None:
-            self.on_ask(connection, order.hello)
+            self._listeners.asked(connection, order.hello)
 
 
 def bind(path: Path, mode: int) -> socket.socket:

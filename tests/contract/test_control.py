@@ -116,6 +116,7 @@ WRONG = [
     pytest.param(b"drain", "names no gpu", id="drain nothing"),
     pytest.param(b"drain gpu=", "gpu=''", id="drain the empty name"),
     pytest.param(b"drain gpu=G now=yes", "now='yes' .* must be 0 or 1", id="drain when?"),
+    pytest.param(b"pause gpu=", "gpu='' .* must be a name", id="pause the empty name, which is not all"),
     pytest.param(b"figures", "names no gpu", id="figures of no card"),
     pytest.param(b"figures gpu=G memory_total=-1", "memory_total='-1'", id="less than no memory"),
     pytest.param(b"figures gpu=G memory_total=1e9", "memory_total='1e9'", id="memory as a fraction"),
@@ -146,6 +147,11 @@ def test_a_wrong_request_says_what_is_allowed(line: bytes, says: str) -> None:
 def test_a_wrong_line_to_the_observer_is_an_error(line: bytes) -> None:
     with pytest.raises(BadLine):
         decode_to_observer(decode(line))
+
+
+def test_an_empty_name_is_not_written_as_if_it_meant_all() -> None:
+    with pytest.raises(BadValue, match="a name is empty"):
+        encode_request(Pause(""))
 
 
 def test_a_turn_that_is_none_is_named() -> None:

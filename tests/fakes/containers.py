@@ -49,7 +49,7 @@ class Floor:
         self.now = 0.0
         self.capacity = capacity
         for number in range(1, gpus + 1):
-            self.turns.gpu(f"GPU-{number}").capacity = capacity
+            self.turns.add_gpu(f"GPU-{number}").capacity = capacity
         self.seats: dict[int, Seat] = {}
         self.gates: dict[tuple[str, str], int] = {}
         self.exclusive: dict[tuple[str, str], bool] = {}
@@ -94,7 +94,7 @@ class Floor:
             left_behind=lambda gpu: (shut, before[gpu]) if before.get(gpu) else nobody_before(gpu),
         )
         for uuid in gpus:
-            self.turns.gpu(uuid).capacity = self.capacity
+            self.turns.add_gpu(uuid).capacity = self.capacity
 
     def come_back(self, process: int) -> None:
         """One whose daemon had gone says what it still holds."""

@@ -88,7 +88,7 @@ def test_without_descriptors_new_clients_are_hung_up_on_and_those_inside_go_on(d
     with pytest.raises(ConnectionError):
         strangers[-1].next()
     with pytest.raises(Unusable), ControlClient(daemon.control) as operator:
-        list(operator.ask("status"))
+        operator.read_status()
     worked = turns.cpu_times().user
     a.want()
     a.hear("grant")

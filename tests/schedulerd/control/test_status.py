@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from contract.control import AskLoad, AskStatus, decode_request
 from contract.line import Line, decode
 from contract.load import decode_load
-from schedulerd.control.server import Requests
+from contract.status import State, Status, decode_status
+from schedulerd.control.requests import Requests
 from schedulerd.core.model import Container, Rules
 from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
@@ -29,14 +31,17 @@ class Machine:
             self.ask("figures", gpu=gpu, memory_total="1000", memory_used="10", temperature="40")
 
     def ask(self, verb: str, **words: Any) -> Any:
-        return [decode(raw.rstrip(b"\n")) for raw in self.requests.answer(Line(verb, words)) if raw]
+        return [decode(raw) for raw in self.requests.answer(decode_request(Line(verb, words)))]
 
     def gpus(self) -> Any:
         """By the status: each GPU's temperature, or None."""
-        return {line.words["uuid"]: line.words.get("temperature") for line in self.ask("status") if line.verb == "gpu"}
+        return {gpu.uuid: gpu.temperature for gpu in self.status().gpus}
+
+    def status(self) -> Status:
+        return decode_status(self.ask("status"))
 
     def load(self) -> Any:
-        raw = b"".join(self.requests.answer(Line("load")))
+        raw = b"".join(self.requests.answer(AskLoad()))
         return decode_load(iter(raw.splitlines(keepends=True)))
 
 
@@ -50,7 +55,7 @@ def test_a_gpu_that_is_gone_is_told_of_no_more(machine: Any) -> None:
     machine.now += 20.0
     machine.hear("GPU-1")
 
-    assert machine.gpus() == {"GPU-1": "40"}
+    assert machine.gpus() == {"GPU-1": 40}
     assert [gpu.uuid for gpu in machine.load().gpus] == ["GPU-1"]
 
 
@@ -92,7 +97,7 @@ def test_what_is_known_of_it_is_told_without_nvmls_figures_which_may_be_old(
     machine.hear("GPU-1")
     happens(machine, gpu)
 
-    assert machine.gpus() == {"GPU-1": "40", gpu: None}
+    assert machine.gpus() == {"GPU-1": 40, gpu: None}
     assert [one.temperature for one in machine.load().gpus] == [40, None]
 
 
@@ -129,3 +134,68 @@ def test_the_load_is_as_old_as_the_oldest_figures_in_it(machine: Any, passed: tu
         machine.now += seconds
 
     assert machine.load().age_ms == age_ms
+
+
+def holding(machine: Any) -> Any:
+    """A container that began to hold its GPU five seconds ago, with another that waits."""
+    for process, key in ((1, "a"), (2, "b")):
+        machine.turns.join(process, Container(key=key, gpus=("GPU-1",)))
+        machine.turns.want(process, ("GPU-1",), machine.now)
+    machine.now += 5.0
+    return machine.turns.gpu("GPU-1")
+
+
+@pytest.mark.parametrize("request_", [AskStatus(), AskLoad()], ids=["the status", "the load"])
+def test_to_read_charges_no_time_and_adds_no_gpu(machine: Any, request_: Any) -> None:
+    gpu = holding(machine)
+    share = machine.turns.tenants["a"].shares["GPU-1"]
+
+    def charged() -> Any:
+        busy = gpu.busy
+        return share.held, share.virtual, gpu.accrued_at, busy.total, len(busy.samples), [*machine.turns.grants.gpus]
+
+    before = charged()
+    list(machine.requests.answer(request_))
+    assert charged() == before
+
+
+def test_what_is_told_counts_the_time_up_to_now(machine: Any) -> None:
+    holding(machine)
+    status = machine.status()
+    (gpu,) = status.gpus
+
+    assert [(place.key, place.state, place.held_us) for place in status.places] == [
+        ("a", State.HOLDS, 5_000_000),
+        ("b", State.WAITS, 0),
+    ]
+    assert (gpu.busy, gpu.busy_ms) == (0.5, 5000)
+    assert machine.load().gpus[0].busy == 0.5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "busy"),
+    [
+        pytest.param(0.0, 0.5, id="just now"),
+        pytest.param(3.0, 0.5, id="while all of it is within the last ten seconds"),
+        pytest.param(7.0, 0.3, id="when two of its five seconds are longer ago"),
+        pytest.param(20.0, 0.0, id="long ago"),
+    ],
+)
+def test_busy_time_of_a_turn_that_is_over_fades(machine: Any, seconds: float, busy: float) -> None:
+    machine.turns.join(1, Container(key="a", gpus=("GPU-1",)))
+    machine.turns.want(1, ("GPU-1",), machine.now)
+    machine.now += 5.0
+    machine.turns.leave(1, machine.now)
+    machine.hear("GPU-1")
+    machine.now += seconds
+    machine.hear("GPU-1")
+
+    assert machine.load().gpus[0].busy == pytest.approx(busy)
+
+
+def test_to_look_for_a_gpu_does_not_add_it(machine: Any) -> None:
+    with pytest.raises(KeyError):
+        machine.turns.gpu("GPU-77")
+
+    assert machine.turns.grants.gpus == {}
+    assert machine.turns.add_gpu("GPU-77") is machine.turns.add_gpu("GPU-77") is machine.turns.gpu("GPU-77")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from contract.control import CardReport, Figures, encode_request
 from contract.grammar import AllocationKind
-from contract.line import Line
+from contract.load import QUERY
 from schedulerd.control.client import ControlClient
 from schedulerd.core import operator
 from schedulerd.core.messages import Reserve, Using
@@ -47,9 +48,9 @@ def connect(node, key, gpu, *, hello=True, **facts):
     return Client(node.allocations / key / "scheduler.sock", container=key, gpus=gpu, hello=hello)
 
 
-def status(node, verb):
+def status(node):
     with ControlClient(node.daemon.control) as control:
-        return [line.words for line in control.ask("status") if line.verb == verb]
+        return control.read_status()
 
 
 # ---------------------------------------------------------------------- what it says it uses
@@ -152,8 +153,8 @@ def test_a_container_above_its_cap_is_told_of_once():
 def test_a_liar_takes_no_memory_from_a_neighbour_of_the_same_card(node):
     """Of 40 GiB it says it has all, from a container with a cap of 2 GiB, with 200 hellos of invented processes."""
     with ControlClient(node.daemon.control) as observer:
-        observer.send(Line("figures", {"gpu": "GPU-1", "memory_total": str(40 * GIB)}))
-        list(observer.ask("load"))
+        observer.send(encode_request(CardReport("GPU-1", Figures(memory_total=40 * GIB))))
+        list(observer.ask(QUERY))
     crowd = [connect(node, "liar", "GPU-1", hello=False, memory=CAP) for _ in range(200)]
     for number, client in enumerate(crowd):
         client.say("hello", v=1, pid=90_000 + number, gpus="GPU-1")
@@ -164,8 +165,8 @@ def test_a_liar_takes_no_memory_from_a_neighbour_of_the_same_card(node):
     neighbour.say("reserve", gpu="GPU-1", bytes=30 * GIB)
 
     assert neighbour.hear("reserved", "error").verb == "reserved"
-    (gpu,) = status(node, "gpu")
-    assert int(gpu["needed"]) == CAP + 30 * GIB + 2 * 300 * MIB
+    (gpu,) = status(node).gpus
+    assert gpu.needed == CAP + 30 * GIB + 2 * 300 * MIB
     assert "above-cap: liar" in node.daemon.log()
 
 
@@ -182,7 +183,7 @@ def test_a_container_that_says_too_much_waits_and_is_not_hung_up_on(node):
     flood(noisy, b"using gpu=GPU-1 pageable=0 unpageable=0\n", 64 * int(Limits().burst) * 2)
     quiet.want()
     quiet.hear("grant")
-    assert status(node, "daemon")[0]["limits"].startswith("lines:")
+    assert status(node).daemon.limits["lines"] > 0
 
     noisy.want()
     assert noisy.hear("grant")
@@ -249,8 +250,7 @@ def test_clients_that_do_not_read_are_hung_up_on_when_their_container_has_too_mu
     reader.want()
     assert reader.until("grant")  # of the same container, but it reads
 
-    limits = dict(part.split(":") for part in status(node, "daemon")[0]["limits"].split(","))
-    assert int(limits["unread-of-container"]) > 0
+    assert status(node).daemon.limits["unread-of-container"] > 0
 
 
 def test_the_kernel_holds_little_of_what_a_client_does_not_read(node):

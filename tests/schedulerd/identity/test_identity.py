@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from contract.line import Line
+from contract.control import Observe, PodFacts, PodReport, encode_request
+from contract.line import Line, encode
 from schedulerd.control.client import ControlClient
 from schedulerd.identity.clients import pod_uid_of
 from tests.fakes.wire.client import PATIENCE, Client
@@ -36,7 +37,7 @@ class Cluster:
 
     def __init__(self, daemon: NodeDaemon, *, after: float = 0.0, **facts: str) -> None:
         self.link = ControlClient(daemon.control)
-        self.link.send(Line("observe"))
+        self.link.send(encode_request(Observe()))
         self.asked: list[dict[str, str]] = []
         self.after, self.facts = after, {"uid": "u", **facts}
         threading.Thread(target=self._answer, daemon=True).start()
@@ -47,7 +48,7 @@ class Cluster:
                 line = self.link.read()
                 self.asked.append(dict(line.words))
                 time.sleep(self.after)
-                self.link.send(Line("pod", {"key": line.words["key"], **self.facts}))
+                self.link.send(encode(Line("pod", {"key": line.words["key"], **self.facts})))
             except Exception:  # noqa: BLE001  the daemon has gone: so does the thread
                 return
 
@@ -98,8 +99,8 @@ def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon: NodeDaem
     b.want()
     a.hear("wanted")
     with ControlClient(daemon.control) as link:
-        link.send(Line("observe"))
-        link.send(Line("pod", {"key": "ka.1000", "uid": "u", "memory": "1024"}))
+        link.send(encode_request(Observe()))
+        link.send(encode_request(PodReport("ka.1000", PodFacts(uid="u", memory=1024))))
         a.hear("yield")
         assert b.next(within=0.2) is None
 
@@ -190,8 +191,9 @@ def test_anothers_gpu_is_refused_and_counted(daemon: NodeDaemon) -> None:
     assert client.hear("error").words["code"] == "not-yours"
 
     with ControlClient(daemon.control) as asking:
-        said = next(iter(asking.ask("status")))
-    assert "not-yours:1" in said.words["refusals"]
+        daemon_status = asking.read_status().daemon
+    assert daemon_status is not None
+    assert daemon_status.refusals["not-yours"] == 1
 
 
 def test_a_folder_that_goes_takes_its_socket_and_comes_back_anew(daemon: NodeDaemon) -> None:
@@ -221,7 +223,9 @@ def test_who_connects_and_says_nothing_is_no_error(daemon: NodeDaemon) -> None:
     Cluster(daemon)
     Client(daemon.allocate("k1", "GPU-1"), container="x", hello=False).close()
     with ControlClient(daemon.control) as asking:
-        assert "refusals" not in next(iter(asking.ask("status"))).words
+        status = asking.read_status().daemon
+    assert status is not None
+    assert status.refusals == {}
 
 
 def test_a_folder_whose_path_is_too_long_for_a_socket_is_passed_over(daemon: NodeDaemon) -> None:

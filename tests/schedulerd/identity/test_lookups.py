@@ -14,18 +14,20 @@ from typing import Any
 import pytest
 
 from contract.allocation import Allocation
+from contract.control import Forget, PodFacts, Who
 from contract.grammar import Mode
 from contract.line import Line, decode, encode
 from schedulerd.core.messages import Hello
-from schedulerd.core.model import Container, Rules
-from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.model import Rules
+from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
+from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Folders
+from schedulerd.identity.clients import Asked, Folders
 from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER
-from schedulerd.protocol.sessions import Desk
-from schedulerd.server.server import Server
+from schedulerd.protocol.sessions import Desk, Registry
+from schedulerd.server.server import Listeners, Server
 from tests.fakes.wire.client import PATIENCE
 
 OLD, NEW = (f"{one}0000000-0000-0000-0000-000000000000" for one in "12")
@@ -33,19 +35,12 @@ SILENCE = PodFacts()
 NAME_ALONE = PodFacts(namespace="team", pod="train-0", container="main")
 
 
-class _NoRegistry:
-    """Knows nobody; the folders take its place before anybody comes."""
-
-    def find(self, _client: int, _hello: Hello) -> Container | None:
-        raise AssertionError("a client came before the folders")
-
-
 class Stage:
     """A node: folders, a daemon's parts, a clock that may be put forward."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.ahead = folder, 0.0
-        self.asked: list[dict[str, str]] = []
+        self.asked: list[Who] = []
         self.forgotten: list[str] = []
         self.start()
 
@@ -53,20 +48,27 @@ class Stage:
         """Also anew, as after the daemon's death: what it held in memory is gone."""
         self.loop = Loop(lambda: time.monotonic() + self.ahead)
         self.node = Node()
-        self.server = Server(self.loop, Desk(Turns(Rules(), epoch="0000000a"), _NoRegistry()))
-        self.folders = Folders(self.folder, self.server, self.node, self.ask)
-        self.server.desk.registry = self.folders
-        self.server.on_ask = self.folders.ask_cluster
-        self.folders.pod_of = lambda _pid: self.pod
+        self.folders = Folders(self.folder, self.node, serve=self.serve, tell=self.ask, pod_of=lambda _pid: self.pod)
+        self.server = self.folders.server
+        self.before_asked: Any = lambda: None
+        """Called before a client is looked up."""
         self.pod: str | None = None
         """The pod that every process is seen in."""
         self.folders.start()
 
-    def ask(self, line: Line) -> Any:
-        if line.verb == "who":
-            self.asked.append(dict(line.words))
+    def serve(self, registry: Registry, asked: Asked) -> Server:
+        def look_up(connection: Connection, hello: Hello) -> None:
+            self.before_asked()
+            asked(connection, hello)
+
+        desk = Desk(Turns(Rules(), epoch="0000000a"), registry)
+        return Server(self.loop, desk, Listeners(asked=look_up))
+
+    def ask(self, said: Who | Forget) -> Any:
+        if isinstance(said, Who):
+            self.asked.append(said)
         else:
-            self.forgotten.append(line.words["key"])
+            self.forgotten.append(said.key)
         return 1
 
     def allocate(self, key: str, created: float = 1.0, gpus: tuple[str, ...] = ("GPU-1", "GPU-2")) -> None:
@@ -109,7 +111,7 @@ class Stage:
         """The observer answers the newest of so many questions."""
         self.until(lambda: len(self.asked) >= count)
         assert len(self.asked) == count
-        self.folders.answered(self.asked[-1]["key"], facts)
+        self.folders.answered(self.asked[-1].key, facts)
         self.server.carry_out()
 
     def pass_time(self, seconds: float) -> None:
@@ -194,7 +196,7 @@ def test_a_pod_made_again_under_its_name_is_asked_for_once_more_before_it_is_ref
     client = node.hello("k1")
     node.answered(2, said(uid=NEW, memory=4096))
 
-    assert node.asked[1]["uid"] == NEW
+    assert node.asked[1].uid == NEW
     assert node.hears(client).words["memory"] == "4096"
     assert node.kept("k1")["uid"] == NEW
 
@@ -242,13 +244,7 @@ def test_who_was_let_in_while_nothing_was_known_is_put_out_when_it_is_another_po
 def test_a_client_whose_folder_goes_while_it_says_hello_costs_nobody_else_anything(node: Stage) -> None:
     node.allocate("k1")
     client = node.hello("k1")
-    real = node.server.on_ask
-
-    def gone(connection: Any, hello: Any) -> None:
-        (node.folder / "k1" / "allocation.json").unlink()
-        real(connection, hello)
-
-    node.server.on_ask = gone
+    node.before_asked = (node.folder / "k1" / "allocation.json").unlink
     node.answered(1, said(memory=1))
 
     assert node.hears(client).words["memory"] == "1"
@@ -299,11 +295,11 @@ def test_of_who_is_still_here_all_is_kept_when_its_folder_goes(node: Stage) -> N
 
 
 def asking() -> Any:
-    lines: list[Line] = []
+    lines: list[Who] = []
     wanted = {"k.1000"}
 
-    def ask(line: Line) -> int:
-        lines.append(line)
+    def ask(who: Who) -> int:
+        lines.append(who)
         return 1
 
     return Questions(ask, wanted.__contains__), lines, wanted
@@ -342,4 +338,4 @@ def test_an_observer_that_comes_is_asked_at_once_whatever_is_open() -> None:
     questions.close("k.1000")
     questions.put_all(1.0)
 
-    assert [line.words["uid"] for line in lines] == ["uid-1", "uid-1"]
+    assert [who.uid for who in lines] == ["uid-1", "uid-1"]

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from adapters.kubelet.pod_resources import ContainerDevices, Devices
+from contract.control import PodFacts
 from contract.grammar import AllocationKind, Mode
 from contract.line import Line, decode, encode
-from schedulerd.core.node_state import PodFacts
+from contract.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, State, Status
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness, jain
 from schedulerd.observer.kubelet import Kubelet
-from schedulerd.observer.pod_facts import Owner, as_line, facts, owners, summarise
+from schedulerd.observer.pod_facts import Owner, facts, owners, summarise
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
 from tests.fakes.pod_resources import FakePodResources, listing
@@ -71,12 +72,6 @@ def test_what_the_api_says_of_a_container(raw: Any, expected: Any) -> None:
 
 def test_without_a_pod_its_name_is_known_all_the_same() -> None:
     assert facts(OWNER, None) == PodFacts(namespace="team", pod="train", container="main")
-
-
-def test_the_answer_names_only_what_is_known() -> None:
-    assert as_line("k", facts(OWNER, None)) == Line(
-        "pod", {"key": "k", "namespace": "team", "pod": "train", "container": "main"}
-    )
 
 
 @pytest.fixture
@@ -241,7 +236,7 @@ def test_a_thread_that_hangs_is_said_to_after_minutes_and_a_slow_one_is_not(at_w
 
     clock.now = 301.0
     assert observer.ailment() == "no look at the cards has come to an end for 301 s"
-    assert "nvshare_schedulerd_observer_stalled 1" in list(expose(Snapshot(lines=[], stalled=True)))
+    assert "nvshare_schedulerd_observer_stalled 1" in list(expose(Snapshot(status=Status(), stalled=True)))
 
 
 @pytest.mark.parametrize(
@@ -260,40 +255,32 @@ def test_fairness_is_of_the_last_minute() -> None:
     assert fairness.index({"g": ["a", "b"]})["g"] == pytest.approx(1.0)
 
 
-STATUS = [
-    Line(
-        "daemon",
-        {
-            "containers": "1",
-            "processes": "2",
-            "jams": "0",
-            "refusals": "bad-line:3",
-            "limits": "lines:7",
-            "loop": "1,2,0,0,0",
-        },
+STATUS = Status(
+    daemon=DaemonStatus(
+        containers=1, processes=2, refusals={"bad-line": 3}, limits={"lines": 7}, loop=(1, 2, 0, 0, 0), loop_us=5
     ),
-    Line("gpu", {"uuid": "GPU-1", "clients": "1", "holders": "1", "waiting": "0", "busy": "0.5", "busy_ms": "1500"}),
-    Line("container", {"key": "k", "namespace": "team", "pod": 'tr"ain\\', "container": "main"}),
-    Line(
-        "place",
-        {
-            "key": "k",
-            "gpu": "GPU-1",
-            "held_us": "2500000",
-            "busy_us": "1250000",
-            "turns": "3",
-            "waits": "1,2,0,0,0,0,0,0",
-            "waited_us": "7",
-        },
+    gpus=(GpuStatus(uuid="GPU-1", clients=1, holders=1, busy=0.5, busy_ms=1500),),
+    containers=(ContainerStatus(key="k", namespace="team", pod='tr"ain\\', container="main"),),
+    places=(
+        PlaceStatus(
+            key="k",
+            gpu="GPU-1",
+            state=State.HOLDS,
+            held_us=2_500_000,
+            busy_us=1_250_000,
+            turns=3,
+            waits=(1, 2, 0, 0, 0, 0, 0, 0),
+            waited_us=7,
+        ),
     ),
-]
+)
 
 
 LABELS = 'gpu="GPU-1",namespace="team",pod="tr\\"ain\\\\",container="main"'
 
 
 def page(**rest: Any) -> Any:
-    return list(expose(Snapshot(lines=STATUS, **rest)))
+    return list(expose(Snapshot(status=STATUS, **rest)))
 
 
 @pytest.mark.parametrize(
@@ -328,4 +315,4 @@ def test_the_page_is_prometheus_text() -> None:
 
 
 def test_without_a_turn_process_the_page_says_so() -> None:
-    assert "nvshare_schedulerd_turn_loop_up 0" in list(expose(Snapshot(lines=[])))
+    assert "nvshare_schedulerd_turn_loop_up 0" in list(expose(Snapshot(status=Status())))

@@ -11,12 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
+from contract.control import PodFacts
 from contract.line import decode
 from contract.shared_memory import LEDGER_SLOTS
-from schedulerd.control import status
+from contract.status import decode_status
 from schedulerd.control.client import ControlClient
+from schedulerd.control.status import write_status
 from schedulerd.core.model import Container, Rules
-from schedulerd.core.node_state import Node, PodFacts
+from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
 from schedulerd.observer.service import Observer
 from schedulerd.settings import build_parser, read_settings
@@ -93,7 +95,7 @@ def hooked(machine: Machine, daemon: Daemon, prefix: Any) -> Any:
 
 def containers(daemon: Daemon) -> Any:
     with ControlClient(daemon.control) as asking:
-        return [line.words for line in asking.ask("status") if line.verb == "container"]
+        return asking.read_status().containers
 
 
 @pytest.mark.parametrize("prefix", [HERE, IN_A_CONTAINER])
@@ -111,7 +113,7 @@ def test_a_process_without_the_hook_is_counted_and_told_once(machine: Machine, d
 def test_a_process_with_the_hook_is_no_stranger(machine: Machine, daemon: Daemon, prefix: Any) -> None:
     with hooked(machine, daemon, prefix()) as pid, machine.client() as client:
         [container] = until(lambda: containers(daemon))  # it has a context a moment before it says hello
-        assert container["pids"] == str(pid)
+        assert container.pids == (pid,)
         assert client.call(look, daemon.control, 3) == ([0], [])
 
 
@@ -139,6 +141,6 @@ def test_every_process_of_a_full_container_is_named_and_fits_the_line() -> None:
         turns.join(pid, Container(key=key, gpus=("GPU-1",)))
     pod = PodFacts(namespace="n" * 63, pod="p" * 253, container="c" * 63)
     node = Node(pids={pid: pid for pid in processes}, pods={key: pod})
-    [words] = [line.words for line in map(decode, status.status(turns, node, now=0.0)) if line.verb == "container"]
+    [container] = decode_status(map(decode, write_status(turns, node, now=0.0))).containers
 
-    assert words["pids"].split(",") == list(map(str, processes))
+    assert container.pids == tuple(processes)
