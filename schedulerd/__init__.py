@@ -1,5 +1,5 @@
-"""Who may use which GPU now: the scheduler daemon of a node.
+"""The scheduler of a node: which container uses which GPU now.
 
-Cores (`turns`, `grants`, `queue`, `quantum`, `jam`, `policies`, `wire`, `desk`) take values and a clock and return
-orders; shells (`server`, `gates`, `control`, `observer/`) do what they say.
+`core`, `policies` and `protocol` take values and a clock and return orders; they do no I/O.  `server`, `control` and
+`identity` carry the orders out on the `eventloop`.  `observer` and `nvsharectl` are programs of their own.
 """
