@@ -1,7 +1,7 @@
-"""What an operator has said with `nvsharectl`, kept for the next daemon: policy, quantum, drained and paused GPUs.
+"""The operator's changes by `nvsharectl`, kept for the next daemon: policy, quantum, drained and paused GPUs.
 
-Owns the file's form and its life: replaced whole at each change, gone when there is nothing to say, one that cannot be
-read is named and passed over.  A setting that was changed since goes before what was said of it.
+The rule it owns: the file is replaced whole at each change, and removed when there is no change to keep.  One that
+cannot be read is named in the log and left out.  A setting that was changed since counts more than the file.
 """
 
 import json
@@ -22,16 +22,16 @@ _STATES = (None, operator.PAUSED, operator.DRAINED)
 
 
 class SteeringFile:
-    """One file, and the turns it speaks of."""
+    """The file, and the turns that it changes."""
 
     def __init__(self, path: Path, turns: Turns) -> None:
         self._path = path
         self._turns = turns
         self._set = turns.rules
-        """As the settings have it: only what differs was said by somebody."""
+        """The rules by the settings: a rule that differs was changed by an operator."""
 
     def keep(self) -> None:
-        """After each change."""
+        """Write the file; called after each change."""
         said = self._said()
         try:
             if said:
@@ -41,10 +41,12 @@ class SteeringFile:
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
-            log.warning("cannot keep what was said in %s: %s; the next daemon will not know of it", self._path, error)
+            log.warning(
+                "cannot write the operator's changes to %s: %s; the next daemon will not know them", self._path, error
+            )
 
     def bring_back(self, now: Seconds) -> None:
-        """Before the first client: what was said to the daemon before this one."""
+        """Make the changes that an earlier daemon was told; called before the first client."""
         try:
             text = self._path.read_text()
         except FileNotFoundError:
@@ -60,10 +62,10 @@ class SteeringFile:
         for change in changes:
             change()
         self.keep()  # without what does not hold any more
-        log.info("as an operator said to an earlier daemon: %s", text)
+        log.info("changes that an operator made to an earlier daemon: %s", text)
 
     def _pass_over(self, error: Exception) -> None:
-        log.warning("%s cannot be read (%r): it is passed over; say again what should hold", self._path, error)
+        log.warning("%s cannot be read (%r): it is left out; repeat your nvsharectl commands", self._path, error)
 
     def _said(self) -> dict[str, Any]:
         rules, was = self._turns.rules, self._set
@@ -82,7 +84,7 @@ def _words_of(gpu: Gpu) -> dict[str, Any]:
 
 
 def _read(said: Any, turns: Turns, was: Rules, now: Seconds) -> list[Callable[[], None]]:
-    """What is to be done; nothing of it has been, should a part be wrong."""
+    """Return the changes to make; raise before any is made where a part of the file is wrong."""
     if said["version"] != _VERSION:
         raise ValueError(f"version {said['version']!r}")
     changes: list[Callable[[], None]] = []

@@ -4,27 +4,6 @@ The rule it owns: a turn belongs to a container, begins by `Grants` and ends whe
 answered or gone, or when its grace has passed.  Plain values in, orders out.
 """
 
-# The core's state: which object holds it, and which module alone changes it.  All of it is reached from one `Turns`;
-# shells read it, and change it by the methods of `Turns` and the functions of `operator`.
-#
-#   state                                    held by                              changed by
-#   ---------------------------------------  -----------------------------------  ----------------------------------
-#   which GPUs are known                     Grants.gpus                          turns (add_gpu)
-#   which containers and processes are here  Turns.tenants, Turns.members         turns (join, leave)
-#   a container's facts, gang, anew          Tenant                               turns, operator, deadlock (gang)
-#   who waits: wishes, lines, claims, age    Tenant.wishes, Gpu.queue, Gpu.claim  grants, operator (order of the lines)
-#   who holds: turns, stage, deadline        Grants.turns, Gpu.holders, Turn      grants
-#   which processes a turn waits for         Turn.riders                          grants; turns (done, leave)
-#   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock grants (accrue); turns (_hold_to_clock)
-#   memory counted and promised              Share, Gpu.needed, Gpu.reserving     memory (recount), turns
-#   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained      operator
-#   holders of an earlier daemon             Gpu.missing, Gpu.closed_until        turns (add_gpu), recovery, grants
-#   containers that wait for each other      JamWatch                             deadlock
-#   containers that have left                Histories                            history
-#   the rules                                Grants.rules                         operator
-#   when to look again                       Gpu.alarm, Grants.soonest            grants (ring, wake)
-#   what the shell is to do                  Grants.orders                        each of them adds; take_orders takes
-
 from collections.abc import Callable, Mapping, Sequence
 
 from contract.grammar import AllocationKind, Mode
@@ -72,7 +51,7 @@ class Turns:
     """Every GPU's holders and waiters."""
 
     def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
-        self.grants = Grants(rules, epoch=epoch, on_part=self._on_part)
+        self.grants = Grants(rules, epoch=epoch, on_part=lambda tenant, now: self.jams.waits(tenant, now))
         self.tenants: dict[str, Tenant] = {}
         self.members: dict[int, Tenant] = {}
         self._left_behind = left_behind
@@ -91,9 +70,6 @@ class Turns:
         if orders:
             self.grants.orders = []
         return orders
-
-    def _on_part(self, tenant: Tenant, now: Seconds) -> None:
-        self.jams.waits(tenant, now)
 
     def gpu(self, uuid: str) -> Gpu:
         """Return a GPU that is known; another name is a KeyError."""

@@ -14,7 +14,7 @@ _WINDOW: Seconds = 60.0
 
 
 def jain(amounts: Iterable[float]) -> float:
-    """The index of some amounts; 1 for nobody."""
+    """Return the index of some amounts; 1 where there are none."""
     values = list(amounts)
     squares = sum(value * value for value in values)
     return 1.0 if squares == 0 else sum(values) ** 2 / (len(values) * squares)
@@ -33,7 +33,7 @@ class Fairness:
             self.samples.popleft()
 
     def index(self, wanting: Mapping[str, Iterable[str]]) -> dict[str, float]:
-        """Of each GPU, over the containers that hold or want it now and did when the window began."""
+        """Return each GPU's index, over the containers that hold or want it and were known when the window began."""
         if len(self.samples) < 2:
             return {}
         first, last = self.samples[0][1], self.samples[-1][1]

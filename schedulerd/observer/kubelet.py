@@ -1,6 +1,6 @@
-"""The kubelet's pod-resources socket: who has which devices, asked seldom.
+"""The kubelet's pod-resources socket: which container has which devices.
 
-Owns the rate: one List in half a second at most, however many ask.
+The rule it owns: at most one List in half a second, however many threads ask.
 """
 
 import logging
@@ -19,7 +19,7 @@ _TIMEOUT = 1.0
 
 
 class Kubelet:
-    """The list, as it last was."""
+    """The kubelet's last list."""
 
     def __init__(self, path: Path) -> None:
         self._client = PodResources(path, seconds=_TIMEOUT)
@@ -29,7 +29,7 @@ class Kubelet:
         self.failures = 0
 
     def owner(self, device_ids: frozenset[str], *, give_up_at: float) -> Owner | None:
-        """Who has these devices; asks again until it is known or time is over."""
+        """Return the container that has these devices; ask again until it is known or time is over."""
         while True:
             found = self._owners.get(device_ids)
             if found is None:
@@ -40,7 +40,7 @@ class Kubelet:
             time.sleep(_EVERY)
 
     def forget(self, device_ids: frozenset[str]) -> None:
-        """These slots were given out again: what was known of them is old."""
+        """Drop the owner of these slots, which were given out again."""
         self._owners.pop(device_ids, None)
 
     def _refresh(self) -> None:
@@ -52,4 +52,4 @@ class Kubelet:
                 self._owners = owners(self._client.list_containers())
             except RpcError as error:
                 self.failures += 1
-                log.warning("the kubelet does not say who has which device: %s", describe_error(error))
+                log.warning("the kubelet does not list its devices: %s", describe_error(error))

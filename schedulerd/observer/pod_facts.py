@@ -1,6 +1,6 @@
-"""Whose an allocation is: device ids to a container by the kubelet's list, the container's pod to facts by the API.
+"""Which container has an allocation: by device ids in the kubelet's list; and what the API says of its pod.
 
-Pure functions; a pod is the raw JSON of the API, of which only what we read is kept.
+Pure functions.  A pod is the raw JSON of the API; only the fields that we read are kept.
 """
 
 import logging
@@ -50,7 +50,7 @@ def owners(listing: Iterable[ContainerDevices]) -> dict[frozenset[str], Owner]:
 
 
 def summarise(pod: Pod) -> PodSummary:
-    """What we keep of a pod's JSON."""
+    """Return what we keep of a pod's JSON."""
     spec, metadata = pod.get("spec", {}), pod.get("metadata", {})
     containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))
     annotations = metadata.get("annotations") or {}
@@ -68,7 +68,7 @@ def _mode_of(container: Mapping[str, Any]) -> str:
 
 
 def facts(owner: Owner, pod: PodSummary | None) -> PodFacts:
-    """What the scheduler should know of a container; without a pod, its name alone."""
+    """Return what the scheduler should know of a container; without a pod, its name alone."""
     if pod is None:
         return PodFacts(namespace=owner.namespace, pod=owner.pod, container=owner.container)
     said = {word.key: value for word in POD_ANNOTATIONS if (value := _read(word, pod, owner)) is not None}
@@ -98,5 +98,7 @@ def _read(word: Word, pod: PodSummary, owner: Owner) -> object:
     try:
         return read_word(word, text)
     except BadValue as error:
-        log.warning("%s/%s came past the webhook: %s; it is passed over", owner.namespace, owner.pod, error)
+        log.warning(
+            "%s/%s was not checked by the webhook: %s; this value is ignored", owner.namespace, owner.pod, error
+        )
         return None

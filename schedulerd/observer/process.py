@@ -1,6 +1,6 @@
-"""The second process: NVML, the kubelet, the API and HTTP, far from the turn loop.
+"""The second process: NVML, the kubelet, the API and HTTP, apart from the turn loop.
 
-Either process may die and come back alone; this one finds the other by its control socket, again and again.
+Either process may die and come back alone.  This one connects to the other's control socket, again and again.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def observe(settings: Settings) -> int:
-    """The whole life of the observer."""
+    """Run the observer until it is told to stop."""
     _end_with_parent()
     observer = Observer(settings)
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave())
@@ -45,12 +45,12 @@ def _listen(port: int) -> socket.socket:
 
 
 def _leave() -> None:
-    """Nothing here is worth saving, and no thread may keep it alive."""
+    """End at once: there is nothing to save, and no thread may keep the process alive."""
     os._exit(0)
 
 
 def _end_with_parent() -> None:
-    """A child of the turn process does not outlive it; one that was started by itself does."""
+    """End with the turn process where it started this one; an observer that was started alone goes on."""
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None:
         return

@@ -1,7 +1,7 @@
-"""The observer's work: follows the turn process, tells it what the node knows, and answers for it over HTTP.
+"""The observer: follow the turn process, tell it what the node knows, and serve its metrics over HTTP.
 
-Owns which thread does what: the link reads, a round looks at the cards every second, requests have their own threads.
-A card that never answers stops the round and nothing else.  Whatever of it fails, turns go on.
+The rule it owns: which thread does what.  One reads the link, one looks at the cards every second, requests have their
+own.  A card that never answers stops the looks and nothing else.  Whatever fails here, turns go on.
 """
 
 import logging
@@ -47,13 +47,13 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY = 1.0
 _PROCESSES_EVERY = 5
-"""Looks between two looks at who computes."""
+"""Every so many looks the processes on the cards are listed too."""
 _RETRY = 0.2
 _BEAT_EVERY = 5.0
 _PAGE_PATIENCE = 5.0
-"""Less than a page may take: a scraper is to hear of a turn process that has frozen."""
+"""Less than a page may take, so that a scraper hears of a turn process that has frozen."""
 _ANSWER_WITHIN = 1.8
-"""Less than what a welcome waits."""
+"""Less than a welcome waits."""
 _SENTENCES = {
     "overdue": ("GpuTurnOverdue", "did not yield {gpus} in time and was shut out; its next turn comes by itself"),
     "above-cap": ("GpuMemoryAboveCap", "says that it has more memory on {gpus} than its cap; only the cap is counted"),
@@ -62,7 +62,7 @@ _SENTENCES = {
 
 
 class Observer:
-    """Everything that is known beside the turns."""
+    """What the node knows beside the turns, and the threads that find it out."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
@@ -101,7 +101,7 @@ class Observer:
             self._shutting.wait(_RETRY)
 
     def stop(self) -> None:
-        """Leave."""
+        """Stop following."""
         self._shutting.set()
         self._look_now.set()
         if self.cluster is not None:
@@ -143,7 +143,7 @@ class Observer:
             log.exception("cannot tell which pod has %s", asked.key)
 
     def _who(self, key: str, devices: frozenset[str], uid: str) -> PodFacts:
-        """What is known; without a uid it is not all, and the turn process asks again."""
+        """Return what is known of an allocation; without a uid it is not all, and the turn process asks again."""
         owner = self.owners.get(key) or self._ask_kubelet(devices)
         if owner is None:
             return PodFacts()
@@ -151,7 +151,7 @@ class Observer:
         if pod is None or uid in ("", pod.uid):
             self.owners[key] = owner
         else:
-            self.owners.pop(key, None)  # who asks is of another pod: the kubelet's word may have been an old one too
+            self.owners.pop(key, None)  # the process is of another pod: the kubelet's list may have been old too
         return facts(owner, pod)
 
     def _ask_kubelet(self, devices: frozenset[str]) -> Owner | None:
@@ -169,7 +169,7 @@ class Observer:
     # ------------------------------------------------------------------ the cards
 
     def look_for_ever(self) -> None:
-        """A look at the cards every second, and as soon as there is somebody to tell; at who computes every few."""
+        """Look at the cards every second, and as soon as the turn process is there."""
         rounds = 0
         while not self._shutting.is_set():
             try:
@@ -182,14 +182,14 @@ class Observer:
             self._look_now.clear()
 
     def look(self, *, with_processes: bool) -> None:
-        """Tell the turn process what NVML says, and see who computes without being known."""
+        """Tell the turn process what NVML says, and look for processes that take no turns."""
         for uuid, figures in self.cards.read().items():
             self._say(CardReport(uuid, figures))
         if with_processes and self._link is not None:
             self._look_for_strangers()
 
     def _look_for_strangers(self) -> None:
-        """Told of is who was unknown at the look before too: a hello may be under way, a client may just have ended."""
+        """Report a process only if it was unknown twice in a row: a client may just come or go."""
         computing = self.cards.processes()
         known = self._known_pids() if any(computing.values()) else set()
         if known is None:
@@ -210,7 +210,7 @@ class Observer:
             self.cluster.tell_node(reason="GpuUsedWithoutTurns", message=message, topic=uuid)
 
     def _known_pids(self) -> set[int] | None:
-        """Our clients' processes; None where the kernel does not show them to the turn process."""
+        """Return our clients' processes; None where the kernel does not show them to the turn process."""
         with ControlClient(self.settings.control) as asking:
             containers = asking.read_status().containers
         pids = {pid for container in containers for pid in container.pids}
@@ -226,7 +226,7 @@ class Observer:
         }
 
     def metrics(self) -> Iterator[str]:
-        """The page; without a turn process it says so and goes on."""
+        """Return the page's lines; without a turn process they say so."""
         try:
             with ControlClient(self.settings.control, patience=_PAGE_PATIENCE) as asking:
                 status = asking.read_status()
@@ -256,14 +256,16 @@ class Observer:
         return self.fairness.index(wanting)
 
     def healthy(self) -> str:
-        """Why it is not; empty when it is."""
+        """Return why the observer is not healthy; empty when it is."""
         if self._link is None:
             return "the turn process does not answer"
         return ""
 
     def ailment(self) -> str:
-        """What it goes on without; empty when that is nothing.  No reason to end it: turns would wait for a restart,
-        which does not bring back a call that hangs in the driver."""
+        """Return which of its threads hangs; empty when none does.
+
+        It is no reason to end the observer: a restart does not bring back a call that hangs in the driver.
+        """
         return next(filter(None, (one.complaint() for one in self._pulses)), "")
 
 

@@ -1,7 +1,7 @@
-"""What a daemon leaves behind for the next one: who had which GPU, in a small file that outlives any kill.
+"""The file of holders: which containers had which GPU, kept for the next daemon; it outlives any kill.
 
-Owns the question that a new daemon must answer before its first grant: may anybody still be on this GPU?  A GPU that
-nobody held is free at once; so is every GPU after a reboot.  In a file of another version anybody may be on any.
+The rule it owns: whether a container may still be on a GPU when a new daemon starts.  A GPU that no container held is
+free at once; so is every GPU after a reboot.  After a file of another version, any container may be on any GPU.
 """
 
 import mmap
@@ -22,7 +22,7 @@ _MAGIC = b"NVSFOOT4"
 _GPUS = 256
 _HOLDERS = 12
 _PIDS = 15
-"""Those of further processes are not kept, only how many they are."""
+"""Of further processes the file keeps only how many there are."""
 _NAME = 128
 _HEADER = struct.Struct("=8s40s")
 _FIRST = 64
@@ -39,7 +39,7 @@ ANYBODY: Mapping[str, Pids] = {SOMEBODY: (UNKNOWN,)}
 
 @dataclass(slots=True)
 class Place:
-    """Where a GPU stands in the file, and who has it now."""
+    """A GPU's place in the file, and the containers that have it now."""
 
     at: int
     count: int
@@ -48,7 +48,7 @@ class Place:
 
 
 class Footprint:
-    """A mapped file, one place a GPU."""
+    """The mapped file, with one place for each GPU."""
 
     def __init__(self, path: Path, *, now: Seconds, window: Seconds) -> None:
         self._now, self._window = now, window
@@ -74,21 +74,21 @@ class Footprint:
         self._map[: _HEADER.size] = _HEADER.pack(_MAGIC, _boot_id())
 
     def left_behind(self, uuid: str) -> tuple[Seconds, Mapping[str, Pids]]:
-        """Until when a GPU stays shut, and which containers may still be on it, with which processes each."""
+        """Return until when a GPU stays shut, and which processes of which containers may still be on it."""
         before = self.before.get(uuid, self._otherwise)
         if before is ANYBODY:
             self.mark(uuid, SOMEBODY, ANYBODY[SOMEBODY])  # the daemon after this one must know it too
         return (self._now + self._window, before) if before else (-float("inf"), NOBODY)
 
     def mark(self, uuid: str, container: str, pids: Pids) -> None:
-        """A container has a GPU from now on, with these processes; none: it has it no more."""
+        """Note which processes of a container have a GPU from now on; none: the container has it no more."""
         place = self._places.get(uuid) or self._place(uuid)
         holders = place.holders
         if pids:
             holders[container] = pids
         else:
             holders.pop(container, None)
-            self._words[place.count] = len(holders)  # first, so that nobody is counted whose name is written over
+            self._words[place.count] = len(holders)  # first: no holder is counted whose name is overwritten
             if not holders:
                 return
         at = place.at + _GPU.size
@@ -116,7 +116,7 @@ def _holder(container: str, pids: Pids) -> bytes:
 
 
 def _short(container: str) -> bytes:
-    """A name that fits; a longer one by its beginning and a checksum, filling the place: it is read as somebody's."""
+    """Return a name that fits; a longer one is cut, with a checksum, and is later read as an unknown holder."""
     raw = container.encode()
     return raw if len(raw) < _NAME else raw[: _NAME - 9] + f"~{zlib.crc32(raw):08x}".encode()
 
@@ -126,7 +126,7 @@ def _boot_id() -> bytes:
 
 
 def _read_of_this_boot(path: Path) -> bytes:
-    """The file, of whatever version; nothing after a reboot."""
+    """Return the file's bytes, of whatever version; none after a reboot."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def _read_of_this_boot(path: Path) -> bytes:
 
 
 def _read_places(raw: bytes) -> dict[str, dict[str, Pids]]:
-    """Of each GPU: who had it."""
+    """Return the containers that had each GPU, with their processes."""
     places = (_FIRST + number * _GPU_SIZE for number in range(_GPUS))
     return {name: _read_place(raw, at) for at in places if (name := raw[at : at + 64].rstrip(b"\0").decode())}
 

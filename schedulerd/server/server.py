@@ -1,7 +1,7 @@
-"""The turn loop's sockets: accepts clients, feeds the desk, carries out its orders.
+"""The clients' sockets: accept connections, hand their lines to the desk, carry out its orders.
 
-Owns the order in which things become visible: gate words before the lines that speak of them, and everything of one
-event before the next event.  Decides nothing about turns.  All connections of an allocation's socket share a budget.
+The rule it owns: a gate's word is written before the lines that name its turn, and all orders of one event are carried
+out before the next event.  It decides nothing about turns.  All connections of an allocation's socket share a budget.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Listener:
         self._loop = loop
 
     def pause(self) -> None:
-        """Accept nobody for the time being."""
+        """Accept no connection for now."""
         self._loop.change(self.socket.fileno(), 0)
 
     def go_on(self) -> None:
@@ -115,7 +115,7 @@ class Server:
         self.loop.watch(listening.fileno(), lambda _mask: self._accept(listener))
 
     def stop_listening(self, listening: socket.socket) -> None:
-        """Accept nobody from it any more."""
+        """Accept no more connections from it."""
         self.loop.close(listening.detach())
 
     def _accept(self, listener: Listener) -> None:
@@ -168,7 +168,7 @@ class Server:
             self._hand_over(connection, data)
 
     def _not_now(self, connection: Connection, mask: int) -> None:
-        """Its container has had its lines: of this round, and the loop comes back to it, or for the time being."""
+        """Leave a connection alone whose container has used up its lines: of this round, or of its budget."""
         if not connection.budget.is_used_up:
             return
         if mask & _GONE:
@@ -197,7 +197,7 @@ class Server:
             self.desk.received(connection.client, data, self.loop.clock(), self.carry_out)
         except Exception:
             # A fault of ours; it must cost this client its connection, not everybody theirs.
-            log.exception("client %d is hung up on: what it said broke something here", connection.client)
+            log.exception("client %d is disconnected: its line met a fault of ours", connection.client)
             self._lost(connection)
 
     def _died(self, client: int) -> None:
@@ -215,7 +215,7 @@ class Server:
     # ------------------------------------------------------------------ orders
 
     def carry_out(self) -> None:
-        """Do what the desk has decided; a client that turns out to be gone may lead to more."""
+        """Carry out the desk's orders; a client that turns out to be gone may add more."""
         carry = self._carry
         while orders := self.desk.take_orders():
             for order in orders:
@@ -275,7 +275,7 @@ class Server:
         self.limits_reached[limit] = self.limits_reached.get(limit, 0) + 1
 
     def _say_seldom(self, sentence: str) -> None:
-        """Once a second: it comes again many times a second, and so do the others."""
+        """Log a warning, at most one a second: such events come many times a second."""
         now = self.loop.clock()
         if now >= self._silent_until:
             self._silent_until = now + _SELDOM
@@ -300,7 +300,7 @@ class Server:
 
 
 def bind(path: Path, mode: int) -> socket.socket:
-    """A listening unix socket at a path; one that a daemon left behind is replaced, one that answers is not."""
+    """Return a socket that listens at a path; replace one that a daemon left behind, not one that answers."""
     if _answers(path):
         raise Unusable(f"another daemon answers on {path}. Stop it, or choose another path.")
     coming = path.with_name(f".{path.name}")
@@ -316,12 +316,12 @@ def bind(path: Path, mode: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
-        raise Unusable(f"cannot listen on {path}: {error}. Make its folder, or choose another path.") from None
+        raise Unusable(f"cannot listen on {path}: {error}. Create its folder, or choose another path.") from None
     return listener
 
 
 def _answers(path: Path) -> bool:
-    """A folder that may not be looked into answers nothing: listening in it then fails with its own sentence."""
+    """Return whether a daemon listens there.  A folder without access counts as no: listening then fails by itself."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             return probe.connect_ex(str(path)) == 0

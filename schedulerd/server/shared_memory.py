@@ -1,7 +1,7 @@
 """The shared memory of a container: its gate, which the daemon writes, and its ledger, which its processes write.
 
-Owns the files' lives and the order of a change: the word first, then the wake-up of those that sleep on it.
-Layouts are the contract's.
+The rule it owns: a gate's word changes first, then the processes that sleep on it are woken.  The layouts are the
+contract's.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ class SharedMemory:
     __slots__ = ("_gate_map", "_gpus", "_ledger_map", "_slots_used", "_words", "gate", "ledger")
 
     def __init__(self, container: str, gpus: tuple[str, ...]) -> None:
-        """Raises OSError where no descriptor or memory is left; nothing stays open then."""
+        """Create both files; raise OSError where no descriptor or memory is left, and leave nothing open then."""
         with ExitStack() as undoing:
             self._make(container, gpus, undoing)
             undoing.pop_all()
@@ -45,7 +45,7 @@ class SharedMemory:
         struct.pack_into("=8sI", self._gate_map, 0, layout.GATE_MAGIC, len(gpus))
         words = {uuid: ctypes.c_uint32.from_buffer(self._gate_map, at) for uuid, at in places.items()}
         self._words = {uuid: (word, _waker(word)) for uuid, word in words.items()}
-        """Of each GPU, and what wakes who sleeps on it."""
+        """The word of each GPU, and the call that wakes the processes that sleep on it."""
         # The one writable map exists by now; every later one is refused.
         _seal(self.gate, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
         self.ledger = _create(f"nvshare-ledger:{container}", layout.ledger_size(len(gpus)), undoing)
@@ -54,14 +54,14 @@ class SharedMemory:
         _seal(self.ledger, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
 
     def set_word(self, gpu: str, value: int) -> None:
-        """Open the gate of a GPU for a turn, and wake who sleeps on it; or close it with 0, which lets nobody go on."""
+        """Open the gate of a GPU for a turn, and wake the processes that sleep on it; or close it, with 0."""
         word, wake = self._words[gpu]
         word.value = value
         if value:
             wake()
 
     def own_slot(self, slot: int, owner: int) -> None:
-        """A ledger slot gets its owner, or 0 when it is free, and is zeroed."""
+        """Zero a ledger slot and write its owner; 0 frees it."""
         if owner and slot >= self._slots_used:
             # Byte 16 of the header: how many slots need be summed.
             self._slots_used = slot + 1
@@ -71,7 +71,7 @@ class SharedMemory:
         self._ledger_map[at : at + size] = struct.pack("=Q", owner).ljust(size, b"\0")
 
     def close(self) -> None:
-        """Shut every gate, and let go of the files; processes keep their own maps."""
+        """Close every gate and both files; processes keep their own maps."""
         for gpu in self._words:
             self.set_word(gpu, 0)
         self._words.clear()
@@ -82,7 +82,7 @@ class SharedMemory:
 
 
 def _waker(word: ctypes.c_uint32) -> Callable[[], int]:
-    """Wakes whoever sleeps on a word."""
+    """Return the call that wakes the processes that sleep on a word."""
     return partial(_syscall, _FUTEX, ctypes.c_void_p(ctypes.addressof(word)), _FUTEX_WAKE, _EVERYBODY)
 
 
