@@ -65,7 +65,7 @@ class Reserve(NamedTuple):
     bytes: int
 
 
-Request = Hello | Want | Done | Using | Reserve
+ClientMessage = Hello | Want | Done | Using | Reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ def _reserve(words: Words) -> messages.Reserve:
     return messages.Reserve(_read(words, "gpu", _gpu), _read(words, "bytes", _size))
 
 
-VERBS: dict[str, Callable[[Words], messages.Request]] = {
+VERBS: dict[str, Callable[[Words], messages.ClientMessage]] = {
     "hello": _hello,
     "want": _want,
     "done": _done,
@@ -161,7 +161,7 @@ _MOST_KNOWN = 4096
 _SHORT = 256
 
 
-def read_usual(raw: bytes) -> messages.Request | None:
+def read_usual(raw: bytes) -> messages.ClientMessage | None:
     """The message of a line that comes often; None for any other line."""
     known = _KNOWN_WANTS.get(raw)
     if known is not None:
@@ -173,13 +173,13 @@ def read_usual(raw: bytes) -> messages.Request | None:
     return messages.Done(turn.decode(), None, _USUAL_REASONS[reason], int(busy) if busy else 0)
 
 
-def remember(raw: bytes, message: messages.Request) -> None:
+def remember(raw: bytes, message: messages.ClientMessage) -> None:
     """Know this line by sight from now on, if it is one that comes often."""
     if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MOST_KNOWN:
         _KNOWN_WANTS[raw] = message
 
 
-def read(line: Line) -> messages.Request:
+def read(line: Line) -> messages.ClientMessage:
     """The message that a line means."""
     reader = VERBS.get(line.verb)
     if reader is None:

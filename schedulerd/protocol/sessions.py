@@ -151,7 +151,7 @@ class Desk:
         except Refused as error:
             self._refuse(one, error, verb)
 
-    def _dispatch(self, one: Conversation, message: messages.Request, now: Seconds) -> None:
+    def _dispatch(self, one: Conversation, message: messages.ClientMessage, now: Seconds) -> None:
         if type(message) is messages.Hello:
             raise HelloAgain("hello was said already")
         self._handlers[type(message)](one.client, message, now)
