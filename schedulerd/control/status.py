@@ -169,9 +169,9 @@ def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
 
 def state_of(gpu: Gpu, tenant: Tenant) -> tuple[str, Seconds | None]:
     """What a container does on a GPU, and since when."""
-    turn, wish = tenant.turns.get(gpu.uuid), tenant.wishes.get(gpu.uuid)
+    turn, request = tenant.turns.get(gpu.uuid), tenant.requests.get(gpu.uuid)
     if turn is not None:
         return ("holds" if turn.stage is Stage.RUNNING else "yields"), turn.granted_at
-    if wish is not None:
-        return "waits", wish.since
+    if request is not None:
+        return "waits", request.since
     return "rests", None

@@ -63,10 +63,10 @@ class JamWatch:
             for turn in dict.fromkeys(tenant.turns.values()):
                 self.grants.end(turn, now)
                 self.grants.orders.append(Tell(tuple(tenant.processes), Revoked(turn.name, "jam")))
-            wishes = dict.fromkeys(tenant.wishes.values())
-            waiting[tenant.facts.key] = {process for wish in wishes for process in wish.by}
-            for wish in wishes:
-                self.grants.drop(wish)
+            requests = dict.fromkeys(tenant.requests.values())
+            waiting[tenant.facts.key] = {process for request in requests for process in request.by}
+            for request in requests:
+                self.grants.drop(request)
         keys = tuple(tenant.facts.key for tenant in ring)
         gpus = tuple(dict.fromkeys(uuid for tenant in ring for uuid in tenant.facts.gpus))
         self.grants.orders.append(Notice("jam", keys, gpus))
@@ -75,15 +75,15 @@ class JamWatch:
 
 def waits_for(tenant: Tenant) -> list[Turn]:
     """Return the turns of others that this one waits for, while it has GPUs of its own."""
-    if tenant.gang or not tenant.turns or not tenant.wishes:
+    if tenant.gang or not tenant.turns or not tenant.requests:
         return []
-    holders = (turn for wish in tenant.wishes.values() for gpu in wish.gpus for turn in gpu.holders)
+    holders = (turn for request in tenant.requests.values() for gpu in request.gpus for turn in gpu.holders)
     return [turn for turn in holders if turn.tenant is not tenant and not turn.tenant.gang]
 
 
 def could_jam(tenant: Tenant) -> bool:
     """Return whether it holds a GPU while it waits for another."""
-    return not tenant.gang and bool(tenant.turns) and bool(tenant.wishes)
+    return not tenant.gang and bool(tenant.turns) and bool(tenant.requests)
 
 
 def cycles(tenants: Iterable[Tenant]) -> list[tuple[Tenant, ...]]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from schedulerd.core import memory
 from schedulerd.core.messages import Grant, Wanted, Yield
-from schedulerd.core.model import Accounted, Gpu, Hangup, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.core.model import Accounted, Gpu, Hangup, Order, Request, Rules, SetGate, Stage, Tell, Tenant, Turn
 from schedulerd.core.usage import Share
 from schedulerd.policies import FOREVER, Seconds
 
@@ -60,19 +60,19 @@ class Grants:
         if when < self.soonest:
             self.soonest = when
 
-    def wait(self, wish: Wish, now: Seconds) -> None:
+    def wait(self, request: Request, now: Seconds) -> None:
         """A wish joins the lines of its GPUs."""
-        for gpu in wish.gpus:
-            wish.tenant.wishes[gpu.uuid] = wish
-            gpu.queue.add(wish)
-        if wish.together or not self._changes_nothing(wish, wish.gpus[0]):
-            self.settle(wish.gpus, now)
+        for gpu in request.gpus:
+            request.tenant.requests[gpu.uuid] = request
+            gpu.queue.add(request)
+        if request.together or not self._changes_nothing(request, request.gpus[0]):
+            self.settle(request.gpus, now)
 
-    def _changes_nothing(self, wish: Wish, gpu: Gpu) -> bool:
+    def _changes_nothing(self, request: Request, gpu: Gpu) -> bool:
         """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
         if gpu.queue.together or not gpu.holders or gpu.holders[0].beside:
             return False
-        return gpu.claim is None and gpu.queue.top() is not wish
+        return gpu.claim is None and gpu.queue.top() is not request
 
     # ------------------------------------------------------------------ granting
 
@@ -84,90 +84,91 @@ class Grants:
                 if gpu.queue.together and (top := gpu.queue.top()) is not None:
                     self._claim(top, now)
                 break
-            wish = self._next(gpu, now)
-            if wish is None:
+            request = self._next(gpu, now)
+            if request is None:
                 break
-            self._grant(wish, now)
-            if wish.together:
-                touched.extend(wish.gpus)
+            self._grant(request, now)
+            if request.together:
+                touched.extend(request.gpus)
         return touched
 
-    def _next(self, gpu: Gpu, now: Seconds) -> Wish | None:
+    def _next(self, gpu: Gpu, now: Seconds) -> Request | None:
         """The first in the GPU's line that can start; the very first gets a claim when it cannot."""
         top = gpu.queue.top()
         if top is None or gpu.paused is not None:
             return None
         if now < gpu.closed_until:
-            return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
+            return next((request for request in gpu.queue.in_order() if self._can_start(request, now)), None)
         if self._can_start(top, now):
             return top
         self._claim(top, now)
         if len(gpu.queue) == 1:
             return None
-        return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
+        return next((request for request in gpu.queue.in_order() if self._can_start(request, now)), None)
 
-    def _can_start(self, wish: Wish, now: Seconds) -> bool:
-        for gpu in wish.gpus:  # noqa: SIM110  a loop costs a third of `all`, and this is on the path of every hand-off
-            if not self._is_open(gpu, wish, now):
+    def _can_start(self, request: Request, now: Seconds) -> bool:
+        for gpu in request.gpus:  # noqa: SIM110  a loop costs a third of `all`, and this is on the path of every hand-off
+            if not self._is_open(gpu, request, now):
                 return False
         return True
 
-    def _is_open(self, gpu: Gpu, wish: Wish, now: Seconds) -> bool:
-        if gpu.paused is not None or gpu.uuid in wish.tenant.turns or wish.tenant.anew:
+    def _is_open(self, gpu: Gpu, request: Request, now: Seconds) -> bool:
+        if gpu.paused is not None or gpu.uuid in request.tenant.turns or request.tenant.anew:
             return False
-        if now < gpu.closed_until and gpu.missing.keys() != {wish.tenant.facts.key}:
+        if now < gpu.closed_until and gpu.missing.keys() != {request.tenant.facts.key}:
             return False  # of its own processes a container need not be afraid
         claim = gpu.claim
-        if claim is not None and claim is not wish and not self._has_time_before(claim, now):
+        if claim is not None and claim is not request and not self._has_time_before(claim, now):
             return False
-        return not gpu.holders or self._fits_beside(gpu, wish)
+        return not gpu.holders or self._fits_beside(gpu, request)
 
-    def _has_time_before(self, claim: Wish, now: Seconds) -> bool:
+    def _has_time_before(self, claim: Request, now: Seconds) -> bool:
         return claim.drain_at is not None and now + self.rules.least_turn <= claim.drain_at
 
-    def _fits_beside(self, gpu: Gpu, wish: Wish) -> bool:
-        if not self.rules.side_by_side or not gpu.holders[0].beside or not self._can_share(wish):
+    def _fits_beside(self, gpu: Gpu, request: Request) -> bool:
+        if not self.rules.side_by_side or not gpu.holders[0].beside or not self._can_share(request):
             return False
-        return memory.fits_beside(self.rules, gpu, wish.tenant)
+        return memory.fits_beside(self.rules, gpu, request.tenant)
 
-    def _can_share(self, wish: Wish) -> bool:
+    def _can_share(self, request: Request) -> bool:
         if not self.rules.side_by_side:
             return False
-        shares = wish.tenant.shares
-        return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in wish.gpus)
+        shares = request.tenant.shares
+        return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in request.gpus)
 
-    def _grant(self, wish: Wish, now: Seconds) -> None:
-        tenant = wish.tenant
-        self.drop(wish)
-        turn = self.begin(tenant, wish.gpus, now, wish=wish)
-        for gpu in wish.gpus:
+    def _grant(self, request: Request, now: Seconds) -> None:
+        tenant = request.tenant
+        self.drop(request)
+        turn = self.begin(tenant, request.gpus, now, request=request)
+        for gpu in request.gpus:
             share = tenant.shares[gpu.uuid]
-            share.count_wait(now - wish.since)
+            share.count_wait(now - request.since)
             if share.virtual < gpu.clock:
-                self._catch_up(gpu, share, wish)
+                self._catch_up(gpu, share, request)
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
                 self._age_oldest(gpu, now)
         self.tell_granted(turn, tuple(tenant.processes))
 
-    def _catch_up(self, gpu: Gpu, share: Share, wish: Wish) -> None:
+    def _catch_up(self, gpu: Gpu, share: Share, request: Request) -> None:
         """Others had turns while it waited, by another policy or as gangs: it is not to have all that before them."""
         share.virtual = gpu.clock
-        wish.standings[gpu.uuid] = wish.standings[gpu.uuid]._replace(virtual=gpu.clock)  # its turn has the very same
+        # The standing of its turn is the very same object.
+        request.standings[gpu.uuid] = request.standings[gpu.uuid]._replace(virtual=gpu.clock)
 
-    def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
+    def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
         """A turn starts: gates open."""
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
-        quantum, beside = memory.quantum(self.rules, wish), self.rules.side_by_side and self._can_share(wish)
+        quantum, beside = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
         word = (self._counter & _WORD) or _WORD  # never 0: that is a closed gate
-        turn = Turn(word, name, tenant, gpus, wish.names, now, quantum, wish.standings, beside)
+        turn = Turn(word, name, tenant, gpus, request.names, now, quantum, request.standings, beside)
         self.turns[turn.name] = turn
         for gpu in gpus:
             if gpu.missing and now >= gpu.closed_until:
                 self.account_for(gpu, *gpu.missing)  # their time is over
             self._seat(gpu, turn, now)
-        if tenant.wishes:
+        if tenant.requests:
             self.on_part(tenant, now)
         return turn
 
@@ -250,12 +251,12 @@ class Grants:
         if not tenant.turns:
             self.orders.extend(Hangup(process) for process in tenant.processes)
 
-    def drop(self, wish: Wish) -> None:
+    def drop(self, request: Request) -> None:
         """A wish waits no longer."""
-        for gpu in wish.gpus:
-            gpu.queue.remove(wish)
-            del wish.tenant.wishes[gpu.uuid]
-            if gpu.claim is wish:
+        for gpu in request.gpus:
+            gpu.queue.remove(request)
+            del request.tenant.requests[gpu.uuid]
+            if gpu.claim is request:
                 gpu.claim = None
 
     def accrue(self, gpu: Gpu, now: Seconds) -> None:
@@ -273,43 +274,43 @@ class Grants:
 
     # ------------------------------------------------------------------ claims and age
 
-    def _claim(self, wish: Wish, now: Seconds) -> None:
+    def _claim(self, request: Request, now: Seconds) -> None:
         """Give a first-ranked wish a claim on its GPUs, if it needs one and is the first on all of them."""
-        if wish.drain_at is not None or not (wish.together or len(wish.gpus[0].holders) > 1):
+        if request.drain_at is not None or not (request.together or len(request.gpus[0].holders) > 1):
             return
-        for gpu in wish.gpus:
-            if gpu.claim is not None or gpu.paused is not None or gpu.queue.top() is not wish:
+        for gpu in request.gpus:
+            if gpu.claim is not None or gpu.paused is not None or gpu.queue.top() is not request:
                 return
-        for gpu in wish.gpus:
-            gpu.claim = wish
-        wish.drain_at = self._drain_time(wish, now)
-        for gpu in wish.gpus:
-            self.ring(gpu, max(now, wish.drain_at))
+        for gpu in request.gpus:
+            gpu.claim = request
+        request.drain_at = self._drain_time(request, now)
+        for gpu in request.gpus:
+            self.ring(gpu, max(now, request.drain_at))
 
-    def give_up_claim(self, wish: Wish) -> None:
+    def give_up_claim(self, request: Request) -> None:
         """Its GPUs will not come free together for now: others may use those that are."""
-        wish.drain_at = None
-        for gpu in wish.gpus:
+        request.drain_at = None
+        for gpu in request.gpus:
             gpu.claim = None
             self.ring(gpu, -FOREVER)
 
-    def _drain_time(self, wish: Wish, now: Seconds) -> Seconds:
+    def _drain_time(self, request: Request, now: Seconds) -> Seconds:
         """When all in its way will have had their due."""
-        dues = (self._due_for(gpu, turn, wish) for gpu in wish.gpus for turn in gpu.holders)
+        dues = (self._due_for(gpu, turn, request) for gpu in request.gpus for turn in gpu.holders)
         return max(max(dues, default=now), now)
 
     def _age_oldest(self, gpu: Gpu, now: Seconds) -> None:
-        wish = gpu.queue.oldest()
-        if wish is None or wish.aged or not (wish.together or self.rules.policy.ages):
+        request = gpu.queue.oldest()
+        if request is None or request.aged or not (request.together or self.rules.policy.ages):
             return
-        if gpu.grants - wish.standings[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
+        if gpu.grants - request.standings[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
             return
-        wish.aged = True
-        for one in wish.gpus:
-            one.queue.put_in_front(wish)
+        request.aged = True
+        for one in request.gpus:
+            one.queue.put_in_front(request)
             self.ring(one, now)
-        if wish.drain_at is not None:
-            wish.drain_at = self._drain_time(wish, now)
+        if request.drain_at is not None:
+            request.drain_at = self._drain_time(request, now)
 
     # ------------------------------------------------------------------ asking to yield
 
@@ -347,15 +348,15 @@ class Grants:
         if claim is None and top is not None and not gpu.queue.together:
             return self._due_for(gpu, turn, top)
         due = FOREVER if claim is None or claim.drain_at is None else claim.drain_at
-        other = next((wish for wish in gpu.queue.in_order() if not wish.together and wish is not claim), None)
+        other = next((one for one in gpu.queue.in_order() if not one.together and one is not claim), None)
         return due if other is None else min(due, self._due_for(gpu, turn, other))
 
-    def _due_for(self, gpu: Gpu, turn: Turn, wish: Wish) -> Seconds:
+    def _due_for(self, gpu: Gpu, turn: Turn, request: Request) -> Seconds:
         if turn.stage is Stage.YIELDING:
             return turn.granted_at
         quantum = turn.quantum
-        patience = self.rules.policy.patience(turn.standings[gpu.uuid], wish.standings[gpu.uuid], quantum)
-        return turn.granted_at + (min(patience, quantum) if wish.aged else patience)
+        patience = self.rules.policy.patience(turn.standings[gpu.uuid], request.standings[gpu.uuid], quantum)
+        return turn.granted_at + (min(patience, quantum) if request.aged else patience)
 
     def _tell_wanted(self, turn: Turn) -> None:
         turn.told = True

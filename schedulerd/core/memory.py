@@ -5,7 +5,7 @@ its cap and up to the card, so that its word costs its neighbours no more than i
 """
 
 from contract.grammar import AllocationKind
-from schedulerd.core.model import Gpu, Rules, Tenant, Wish
+from schedulerd.core.model import Gpu, Request, Rules, Tenant
 from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds
 
@@ -61,14 +61,14 @@ def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
     return max(0, min(over, share.needed)) / rules.paging_rate
 
 
-def quantum(rules: Rules, wish: Wish) -> Seconds:
+def quantum(rules: Rules, request: Request) -> Seconds:
     """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
-    tenant = wish.tenant
+    tenant = request.tenant
     fixed = tenant.facts.quantum
     if fixed is not None:
         return fixed
     longest = 0.0
-    for gpu in wish.gpus:
+    for gpu in request.gpus:
         wanted = _quantum_on(rules, gpu, tenant)
         if wanted > longest:
             longest = wanted

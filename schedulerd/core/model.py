@@ -97,7 +97,7 @@ class Tenant:
     """How many processes that makes: each has a context on each card, however often it connects."""
     anew: bool = False
     """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
-    wishes: dict[str, "Wish"] = field(default_factory=dict)
+    requests: dict[str, "Request"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
     groups: dict[tuple[str, ...], tuple["Group", ...]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def grouped(gpus: tuple["Gpu", ...]) -> Group:
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class Request:
     """A container waits for GPUs: one, or all that a gang has."""
 
     tenant: Tenant
@@ -166,14 +166,14 @@ class Gpu:
     """A physical GPU or MIG instance, and who is on it."""
 
     uuid: str
-    queue: WaitingLine[Wish]
+    queue: WaitingLine[Request]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
     missing: dict[str, list[int]] = field(default_factory=dict)
     """Containers that had it under an earlier daemon, and the pids of their processes that have not come back."""
     holders: list[Turn] = field(default_factory=list)
     tenants: dict[str, Tenant] = field(default_factory=dict)
-    claim: Wish | None = None
+    claim: Request | None = None
     reserving: dict[int, tuple[Tenant, int]] = field(default_factory=dict)
     """The processes that wait for room here, and the bytes each asked for."""
     grants: int = 0

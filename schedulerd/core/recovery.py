@@ -7,16 +7,16 @@ says that it still holds is believed where that can be true; a GPU is nobody els
 from collections.abc import Callable, Sequence
 
 from schedulerd.core.grants import Grants
-from schedulerd.core.model import SOMEBODY, UNKNOWN, Gpu, Group, Tenant, Wish, grouped
+from schedulerd.core.model import SOMEBODY, UNKNOWN, Gpu, Group, Request, Tenant, grouped
 from schedulerd.policies import Seconds
 
 
 class Returning:
     """What a newcomer finds, and what it brings."""
 
-    def __init__(self, grants: Grants, wish: Callable[[Tenant, Group, Seconds], Wish]) -> None:
+    def __init__(self, grants: Grants, request: Callable[[Tenant, Group, Seconds], Request]) -> None:
         self.grants = grants
-        self._wish = wish
+        self._request = request
 
     def ride_along(self, process: int, tenant: Tenant) -> None:
         """A newcomer may use what its container has without a word: the turns are to wait for it too."""
@@ -34,10 +34,10 @@ class Returning:
         return True
 
     def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
-        for wish in dict.fromkeys(tenant.wishes[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.wishes):
-            if set(wish.gpus) <= set(gpus):
-                self.grants.drop(wish)  # of another process, which came first: it has them now
-        turn = self.grants.begin(tenant, gpus, now, wish=self._wish(tenant, grouped(gpus), now))
+        for request in dict.fromkeys(tenant.requests[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.requests):
+            if set(request.gpus) <= set(gpus):
+                self.grants.drop(request)  # of another process, which came first: it has them now
+        turn = self.grants.begin(tenant, gpus, now, request=self._request(tenant, grouped(gpus), now))
         turn.beside = not alone
         self.grants.tell_granted(turn, tuple(tenant.processes))
         self.grants.settle(gpus, now)

@@ -21,12 +21,12 @@ from schedulerd.core.model import (
     Group,
     Notice,
     Order,
+    Request,
     Rules,
     Stage,
     Tell,
     Tenant,
     Turn,
-    Wish,
     grouped,
 )
 from schedulerd.core.recovery import Returning
@@ -59,7 +59,7 @@ class Turns:
         self.histories = Histories()
         self.jams = JamWatch(self.grants)
         self.grants.on_part = self.jams.waits
-        self.returning = Returning(self.grants, lambda tenant, gpus, now: self._wish(set(), tenant, gpus, now))
+        self.returning = Returning(self.grants, lambda tenant, gpus, now: self._request(set(), tenant, gpus, now))
 
     @property
     def rules(self) -> Rules:
@@ -76,7 +76,7 @@ class Turns:
         """The GPU of that name, made when it is named for the first time."""
         found = self.grants.gpus.get(uuid)
         if found is None:
-            line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
+            line: WaitingLine[Request] = WaitingLine(uuid, self.rules.policy)
             until, missing = self._left_behind(uuid)
             found = Gpu(uuid=uuid, queue=line, closed_until=until)
             found.missing = {key: list(pids) for key, pids in missing.items()}
@@ -138,10 +138,10 @@ class Turns:
         tenant.roster = tuple(tenant.pids.values())
         tenant.contexts = len(set(tenant.peers.values()))
         self.grants.orders.append(FreeSlot(tenant.facts.key, slot))
-        for wish in set(tenant.wishes.values()):
-            wish.by.discard(process)
-            if not wish.by:
-                self.grants.drop(wish)
+        for request in set(tenant.requests.values()):
+            request.by.discard(process)
+            if not request.by:
+                self.grants.drop(request)
         for turn in dict.fromkeys(tenant.turns.values()):
             if turn.riders.pop(process, None) is not None and not turn.riders:
                 self._end(turn, now)
@@ -186,30 +186,30 @@ class Turns:
 
     def _want(self, process: int, tenant: Tenant, group: Group, now: Seconds) -> None:
         gpus, uuid = group.gpus, group.names[0]
-        turn, wish = tenant.turns.get(uuid), tenant.wishes.get(uuid)
-        if wish is not None and wish.gpus == gpus:
-            wish.by.add(process)
+        turn, request = tenant.turns.get(uuid), tenant.requests.get(uuid)
+        if request is not None and request.gpus == gpus:
+            request.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
             self.grants.let_ride(turn, process)
         else:
             self._begin_to_wait({process}, tenant, group, now)
 
     def _begin_to_wait(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> None:
-        if tenant.wishes:
-            for old in {tenant.wishes[uuid] for uuid in group.names if uuid in tenant.wishes}:
+        if tenant.requests:
+            for old in {tenant.requests[uuid] for uuid in group.names if uuid in tenant.requests}:
                 processes |= old.by  # wishes of a time when it was no gang yet
                 self.grants.drop(old)
-        self.grants.wait(self._wish(processes, tenant, group, now), now)
+        self.grants.wait(self._request(processes, tenant, group, now), now)
         if tenant.turns:
             self.jams.waits(tenant, now)
 
-    def _wish(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Wish:
+    def _request(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Request:
         self._serial += 1
         standings: dict[str, Standing] = {}
         gpus, names, together = group
         for gpu in gpus:
             standings[gpu.uuid] = self._standing(gpu, tenant, now)
-        return Wish(tenant, gpus, self._serial, now, processes, standings, names, together)
+        return Request(tenant, gpus, self._serial, now, processes, standings, names, together)
 
     def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
         share, facts = tenant.shares[gpu.uuid], tenant.facts

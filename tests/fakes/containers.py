@@ -230,18 +230,18 @@ class Floor:
                     raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
 
     def _check_no_idle_waiting(self, tenant: Tenant) -> None:
-        for wish in tenant.wishes.values():
-            free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, wish) for gpu in wish.gpus)
-            shut = tenant.anew or any(self.now < gpu.closed_until for gpu in wish.gpus)
+        for request in tenant.requests.values():
+            free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, request) for gpu in request.gpus)
+            shut = tenant.anew or any(self.now < gpu.closed_until for gpu in request.gpus)
             if free and not shut:
-                raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in wish.gpus]}, which are free")
+                raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in request.gpus]}, which are free")
 
     def state(self) -> tuple[object, ...]:
         """The part of the state that decides what comes next, without names of turns and times."""
         gpus = tuple(
             (
                 tuple((turn.tenant.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),
-                tuple(wish.tenant.facts.key for wish in gpu.queue.in_order()),
+                tuple(request.tenant.facts.key for request in gpu.queue.in_order()),
                 gpu.claim.tenant.facts.key if gpu.claim else None,
                 gpu.paused,
             )
