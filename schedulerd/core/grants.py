@@ -154,7 +154,7 @@ class Grants:
         """Others had turns while it waited, by another policy or as gangs: it is not to have all that before them."""
         share.virtual = gpu.clock
         # The standing of its turn is the very same object.
-        request.standings[gpu.uuid] = request.standings[gpu.uuid]._replace(virtual=gpu.clock)
+        request.snapshots[gpu.uuid] = request.snapshots[gpu.uuid]._replace(virtual=gpu.clock)
 
     def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
         """A turn starts: gates open."""
@@ -162,7 +162,7 @@ class Grants:
         name = f"{self.epoch}.{self._counter}"
         quantum, beside = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
         word = (self._counter & _WORD) or _WORD  # never 0: that is a closed gate
-        turn = Turn(word, name, tenant, gpus, request.names, now, quantum, request.standings, beside)
+        turn = Turn(word, name, tenant, gpus, request.names, now, quantum, request.snapshots, beside)
         self.turns[turn.name] = turn
         for gpu in gpus:
             if gpu.missing and now >= gpu.closed_until:
@@ -303,7 +303,7 @@ class Grants:
         request = gpu.queue.oldest()
         if request is None or request.aged or not (request.together or self.rules.policy.ages):
             return
-        if gpu.grants - request.standings[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
+        if gpu.grants - request.snapshots[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
             return
         request.aged = True
         for one in request.gpus:
@@ -355,7 +355,7 @@ class Grants:
         if turn.stage is Stage.YIELDING:
             return turn.granted_at
         quantum = turn.quantum
-        patience = self.rules.policy.patience(turn.standings[gpu.uuid], request.standings[gpu.uuid], quantum)
+        patience = self.rules.policy.patience(turn.snapshots[gpu.uuid], request.snapshots[gpu.uuid], quantum)
         return turn.granted_at + (min(patience, quantum) if request.aged else patience)
 
     def _tell_wanted(self, turn: Turn) -> None:

@@ -13,7 +13,7 @@ from contract.grammar import AllocationKind, Mode, OnLoss
 from schedulerd.core.messages import Answer, Hello, Welcome
 from schedulerd.core.usage import BusyTime, Share
 from schedulerd.core.wait_queue import WaitingLine
-from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Standing
+from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Snapshot
 
 MIB = 1 << 20
 SOMEBODY = ""
@@ -128,7 +128,7 @@ class Request:
     since: Seconds
     by: set[int]
     """The processes that have work."""
-    standings: dict[str, Standing]
+    snapshots: dict[str, Snapshot]
     names: tuple[str, ...]
     together: bool
     aged: bool = False
@@ -148,7 +148,7 @@ class Turn:
     names: tuple[str, ...]
     granted_at: Seconds
     quantum: Seconds
-    standings: dict[str, Standing]
+    snapshots: dict[str, Snapshot]
     beside: bool
     """Others may be on its GPUs at the same time."""
     riders: dict[int, tuple[str, ...]] = field(default_factory=dict)

@@ -33,7 +33,7 @@ from schedulerd.core.recovery import Returning
 from schedulerd.core.usage import Share
 from schedulerd.core.wait_queue import WaitingLine
 from schedulerd.errors import NoMemory, NotYours, TooMany
-from schedulerd.policies import FOREVER, Seconds, Standing
+from schedulerd.policies import FOREVER, Seconds, Snapshot
 
 _MOST_GROUPS = 64
 _FAR: Seconds = 1.0
@@ -205,20 +205,20 @@ class Turns:
 
     def _request(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Request:
         self._serial += 1
-        standings: dict[str, Standing] = {}
+        snapshots: dict[str, Snapshot] = {}
         gpus, names, together = group
         for gpu in gpus:
-            standings[gpu.uuid] = self._standing(gpu, tenant, now)
-        return Request(tenant, gpus, self._serial, now, processes, standings, names, together)
+            snapshots[gpu.uuid] = self._snapshot(gpu, tenant, now)
+        return Request(tenant, gpus, self._serial, now, processes, snapshots, names, together)
 
-    def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
+    def _snapshot(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Snapshot:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         top = gpu.queue.top()
         # On the path of every hand-off: the clock never goes beyond the next in line, so who is not behind that one is
         # not behind the clock, wherever it stands by now.  That is nearly everybody who comes from a turn.
-        if top is None or not top.standings[gpu.uuid].virtual <= share.virtual <= gpu.clock + _FAR:
+        if top is None or not top.snapshots[gpu.uuid].virtual <= share.virtual <= gpu.clock + _FAR:
             self._hold_to_clock(gpu, tenant, now)
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
+        return Snapshot(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
     def _hold_to_clock(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
         """Nobody is behind the clock when it begins to wait, nor further ahead of it than one longest turn."""
@@ -237,10 +237,10 @@ class Turns:
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
         top = gpu.queue.top()
-        if top is not None and top.standings[gpu.uuid].virtual <= gpu.clock:
+        if top is not None and top.snapshots[gpu.uuid].virtual <= gpu.clock:
             return
         self.grants.accrue(gpu, now)
-        least = FOREVER if top is None else top.standings[gpu.uuid].virtual
+        least = FOREVER if top is None else top.snapshots[gpu.uuid].virtual
         for turn in gpu.holders:
             least = min(least, turn.tenant.shares[gpu.uuid].virtual)
         if gpu.clock < least < FOREVER:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
-from schedulerd.policies import Policy, Standing
+from schedulerd.policies import Policy, Snapshot
 
 
 class Waiter(Protocol):
@@ -19,7 +19,7 @@ class Waiter(Protocol):
     together: bool
 
     @property
-    def standings(self) -> Mapping[str, Standing]: ...
+    def snapshots(self) -> Mapping[str, Snapshot]: ...
 
 
 W = TypeVar("W", bound=Waiter)
@@ -89,7 +89,7 @@ class WaitingLine(Generic[W]):
         return self._by_rank(request)
 
     def _by_rank(self, request: W) -> Entry[W]:
-        return (_BEHIND, self._policy.rank(request.standings[self._uuid]), request.serial, request)
+        return (_BEHIND, self._policy.rank(request.snapshots[self._uuid]), request.serial, request)
 
     def _insert(self, entry: Entry[W]) -> None:
         # Serials differ, so two wishes are never compared.
