@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from contract.line import Line, encode
 from contract.load import GpuLoad, Load, encode_load
-from schedulerd.core.model import Gpu, Stage, Tenant
+from schedulerd.core.model import ContainerState, Gpu, Stage
 from schedulerd.core.node_state import Figures, Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.core.usage import Share
@@ -124,7 +124,7 @@ def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[s
     )
 
 
-def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
+def _container_words(tenant: ContainerState, node: Node) -> dict[str, str]:
     facts = tenant.facts
     pod = node.pods.get(facts.key, PodFacts())
     pids = dict.fromkeys(str(pid) for process in tenant.processes if (pid := node.pids.get(process, 0)))
@@ -145,7 +145,7 @@ def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
     )
 
 
-def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
+def _place_words(gpu: Gpu, tenant: ContainerState, now: Seconds) -> dict[str, str]:
     share: Share = tenant.shares[gpu.uuid]
     state, since = state_of(gpu, tenant)
     return _said(
@@ -167,7 +167,7 @@ def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
     )
 
 
-def state_of(gpu: Gpu, tenant: Tenant) -> tuple[str, Seconds | None]:
+def state_of(gpu: Gpu, tenant: ContainerState) -> tuple[str, Seconds | None]:
     """What a container does on a GPU, and since when."""
     turn, request = tenant.turns.get(gpu.uuid), tenant.requests.get(gpu.uuid)
     if turn is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from schedulerd.core.grants import Grants
 from schedulerd.core.messages import Revoked
-from schedulerd.core.model import Notice, Stage, Tell, Tenant, Turn
+from schedulerd.core.model import ContainerState, Notice, Stage, Tell, Turn
 from schedulerd.policies import FOREVER, Seconds
 
 _LOOK_EVERY: Seconds = 0.25
@@ -25,17 +25,17 @@ class JamWatch:
         self.jams = 0
         self._since: dict[str, Seconds] = {}
 
-    def waits(self, tenant: Tenant, now: Seconds) -> None:
+    def waits(self, tenant: ContainerState, now: Seconds) -> None:
         """A container has begun to wait."""
         if self.alarm == FOREVER and could_jam(tenant):
             self.alarm = now + _LOOK_EVERY
 
-    def look(self, tenants: list[Tenant], now: Seconds) -> list[tuple[Tenant, ...]]:
+    def look(self, tenants: list[ContainerState], now: Seconds) -> list[tuple[ContainerState, ...]]:
         """The groups that are jammed; cycles that have only lasted are asked to yield."""
         suspects = [one for one in tenants if could_jam(one)]
         self.alarm = now + _LOOK_EVERY if suspects else FOREVER
         seen: dict[str, Seconds] = {}
-        jammed: list[tuple[Tenant, ...]] = []
+        jammed: list[tuple[ContainerState, ...]] = []
         for ring in cycles(suspects):
             turns = turns_between(ring)
             seen.update({turn.name: self._since.get(turn.name, now) for turn in turns})
@@ -53,7 +53,7 @@ class JamWatch:
             return False
         return turn.stage is Stage.YIELDING and now - (turn.deadline - rules.grace) >= rules.probe
 
-    def take_apart(self, ring: tuple[Tenant, ...], now: Seconds) -> dict[str, set[int]]:
+    def take_apart(self, ring: tuple[ContainerState, ...], now: Seconds) -> dict[str, set[int]]:
         """End the turns of a jam's containers, which are gangs from now on; which processes of each have work."""
         self.jams += 1
         waiting: dict[str, set[int]] = {}
@@ -73,7 +73,7 @@ class JamWatch:
         return waiting
 
 
-def waits_for(tenant: Tenant) -> list[Turn]:
+def waits_for(tenant: ContainerState) -> list[Turn]:
     """Return the turns of others that this one waits for, while it has GPUs of its own."""
     if tenant.gang or not tenant.turns or not tenant.requests:
         return []
@@ -81,15 +81,15 @@ def waits_for(tenant: Tenant) -> list[Turn]:
     return [turn for turn in holders if turn.tenant is not tenant and not turn.tenant.gang]
 
 
-def could_jam(tenant: Tenant) -> bool:
+def could_jam(tenant: ContainerState) -> bool:
     """Return whether it holds a GPU while it waits for another."""
     return not tenant.gang and bool(tenant.turns) and bool(tenant.requests)
 
 
-def cycles(tenants: Iterable[Tenant]) -> list[tuple[Tenant, ...]]:
+def cycles(tenants: Iterable[ContainerState]) -> list[tuple[ContainerState, ...]]:
     """Return the groups that wait for each other, directly or around a ring; each tenant is in one at most."""
     edges = {id(one): [turn.tenant for turn in waits_for(one)] for one in tenants}
-    found: list[tuple[Tenant, ...]] = []
+    found: list[tuple[ContainerState, ...]] = []
     taken: set[int] = set()
     for one in tenants:
         if id(one) in taken or not edges[id(one)]:
@@ -101,9 +101,9 @@ def cycles(tenants: Iterable[Tenant]) -> list[tuple[Tenant, ...]]:
     return found
 
 
-def _ring_through(start: Tenant, edges: dict[int, list[Tenant]]) -> tuple[Tenant, ...]:
+def _ring_through(start: ContainerState, edges: dict[int, list[ContainerState]]) -> tuple[ContainerState, ...]:
     """Return the shortest way from a tenant back to itself, or nothing where there is none."""
-    ways: list[tuple[Tenant, ...]] = [(start,)]
+    ways: list[tuple[ContainerState, ...]] = [(start,)]
     seen: set[int] = set()
     for way in ways:  # grows while the search goes on
         for follower in edges.get(id(way[-1]), ()):
@@ -115,7 +115,7 @@ def _ring_through(start: Tenant, edges: dict[int, list[Tenant]]) -> tuple[Tenant
     return ()
 
 
-def turns_between(ring: tuple[Tenant, ...]) -> list[Turn]:
+def turns_between(ring: tuple[ContainerState, ...]) -> list[Turn]:
     """Return the turns within a ring that another member of it waits for."""
     members = set(map(id, ring))
     every = (turn for one in ring for turn in waits_for(one))

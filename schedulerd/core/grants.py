@@ -10,7 +10,19 @@ from functools import lru_cache
 
 from schedulerd.core import memory
 from schedulerd.core.messages import Grant, Wanted, Yield
-from schedulerd.core.model import Accounted, Gpu, Hangup, Order, Request, Rules, SetGate, Stage, Tell, Tenant, Turn
+from schedulerd.core.model import (
+    Accounted,
+    ContainerState,
+    Gpu,
+    Hangup,
+    Order,
+    Request,
+    Rules,
+    SetGate,
+    Stage,
+    Tell,
+    Turn,
+)
 from schedulerd.core.usage import Share
 from schedulerd.policies import FOREVER, Seconds
 
@@ -30,7 +42,7 @@ class Grants:
         self.soonest: Seconds = FOREVER
         """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
         self._counter = 0
-        self.on_part: Callable[[Tenant, Seconds], None] = lambda _tenant, _now: None
+        self.on_part: Callable[[ContainerState, Seconds], None] = lambda _tenant, _now: None
         """Called when a container has a turn, and waits for another GPU."""
 
     # ------------------------------------------------------------------ what is due
@@ -156,7 +168,7 @@ class Grants:
         # The standing of its turn is the very same object.
         request.snapshots[gpu.uuid] = request.snapshots[gpu.uuid]._replace(virtual=gpu.clock)
 
-    def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
+    def begin(self, tenant: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
         """A turn starts: gates open."""
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
@@ -246,7 +258,7 @@ class Grants:
         if tenant.anew:
             self.hang_up_at_rest(tenant)
 
-    def hang_up_at_rest(self, tenant: Tenant) -> None:
+    def hang_up_at_rest(self, tenant: ContainerState) -> None:
         """Its processes come again and hear what has changed; not while kernels of theirs may run."""
         if not tenant.turns:
             self.orders.extend(Hangup(process) for process in tenant.processes)

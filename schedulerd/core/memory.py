@@ -5,7 +5,7 @@ its cap and up to the card, so that its word costs its neighbours no more than i
 """
 
 from contract.grammar import AllocationKind
-from schedulerd.core.model import Gpu, Request, Rules, Tenant
+from schedulerd.core.model import ContainerState, Gpu, Request, Rules
 from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds
 
@@ -14,7 +14,7 @@ _WITH_CHOICE = 1.25
 """In the last fifth of a turn its holder gives the GPU up at its first pause: then the pause costs nobody anything."""
 
 
-def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
+def recount(rules: Rules, gpu: Gpu, tenant: ContainerState) -> None:
     """Bring the GPU's sums up to date with one container."""
     share = tenant.shares[gpu.uuid]
     contexts = rules.context_bytes * tenant.contexts
@@ -26,7 +26,7 @@ def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
     share.needed, share.pinned = needed, pinned
 
 
-def _counted(gpu: Gpu, tenant: Tenant, said: int) -> int:
+def _counted(gpu: Gpu, tenant: ContainerState, said: int) -> int:
     """Return how many of the bytes that a container says it has are believed."""
     return min([said, *(most for most in (tenant.facts.memory, gpu.capacity) if most is not None)])
 
@@ -41,7 +41,7 @@ def can_share(rules: Rules, gpu: Gpu, share: Share) -> bool:
     return rules.side_by_side and gpu.capacity is not None and share.needed <= room(rules, gpu)
 
 
-def fits_beside(rules: Rules, gpu: Gpu, tenant: Tenant) -> bool:
+def fits_beside(rules: Rules, gpu: Gpu, tenant: ContainerState) -> bool:
     """Whether a container fits beside those that hold the GPU now."""
     most = room(rules, gpu)
     if gpu.needed <= most:
@@ -75,7 +75,7 @@ def quantum(rules: Rules, request: Request) -> Seconds:
     return longest
 
 
-def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+def _quantum_on(rules: Rules, gpu: Gpu, tenant: ContainerState) -> Seconds:
     fixed = gpu.fixed_quantum or rules.fixed_quantum
     if fixed is not None:
         return fixed
@@ -85,13 +85,13 @@ def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
     return min(max(cost / rules.switching_share * _WITH_CHOICE, rules.quantum), rules.longest_quantum)
 
 
-def longest_turn(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+def longest_turn(rules: Rules, gpu: Gpu, tenant: ContainerState) -> Seconds:
     """What a turn of a container takes at most while others wait, however much it has by then; its drain included."""
     fixed = tenant.facts.quantum or gpu.fixed_quantum or rules.fixed_quantum or 0.0
     return max(fixed, rules.longest_quantum) + rules.grace
 
 
-def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+def keep(rules: Rules, gpu: Gpu, tenant: ContainerState) -> Seconds:
     """How long an idle holder is worth keeping: as long as it would take to bring it back."""
     if gpu.capacity is None:
         return rules.keep

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from contract.grammar import Mode
 from schedulerd.core import memory
-from schedulerd.core.model import Container, Gpu, Tenant
+from schedulerd.core.model import Container, ContainerState, Gpu
 from schedulerd.core.turns import Turns
 from schedulerd.policies import Policy, Seconds
 
@@ -86,7 +86,7 @@ def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
     turns.grants.settle([turns.gpu(uuid) for uuid in tenant.facts.gpus], now)
 
 
-def welcome_anew(turns: Turns, tenant: Tenant, now: Seconds) -> None:
+def welcome_anew(turns: Turns, tenant: ContainerState, now: Seconds) -> None:
     """What a container's processes were told is wrong: they end its turns, are hung up on, and come again."""
     tenant.anew = True
     for turn in dict.fromkeys(tenant.turns.values()):

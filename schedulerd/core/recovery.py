@@ -7,24 +7,24 @@ says that it still holds is believed where that can be true; a GPU is nobody els
 from collections.abc import Callable, Sequence
 
 from schedulerd.core.grants import Grants
-from schedulerd.core.model import SOMEBODY, UNKNOWN, Gpu, Group, Request, Tenant, grouped
+from schedulerd.core.model import SOMEBODY, UNKNOWN, ContainerState, Gpu, Group, Request, grouped
 from schedulerd.policies import Seconds
 
 
 class Returning:
     """What a newcomer finds, and what it brings."""
 
-    def __init__(self, grants: Grants, request: Callable[[Tenant, Group, Seconds], Request]) -> None:
+    def __init__(self, grants: Grants, request: Callable[[ContainerState, Group, Seconds], Request]) -> None:
         self.grants = grants
         self._request = request
 
-    def ride_along(self, process: int, tenant: Tenant) -> None:
+    def ride_along(self, process: int, tenant: ContainerState) -> None:
         """A newcomer may use what its container has without a word: the turns are to wait for it too."""
         for turn in dict.fromkeys(tenant.turns.values()):
             if process not in turn.riders:
                 self.grants.let_ride(turn, process)
 
-    def goes_on(self, tenant: Tenant, gpus: Sequence[Gpu], now: Seconds, *, alone: bool) -> bool:
+    def goes_on(self, tenant: ContainerState, gpus: Sequence[Gpu], now: Seconds, *, alone: bool) -> bool:
         """Whether a container has the GPUs that one of its processes says it holds: from now on, where that can be."""
         further = tuple(gpu for gpu in gpus if gpu.uuid not in tenant.turns)
         if not _may_be_true(tenant, further, now, alone=alone):
@@ -33,7 +33,7 @@ class Returning:
             self._go_on(tenant, further, now, alone=alone)
         return True
 
-    def _go_on(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
+    def _go_on(self, tenant: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> None:
         for request in dict.fromkeys(tenant.requests[gpu.uuid] for gpu in gpus if gpu.uuid in tenant.requests):
             if set(request.gpus) <= set(gpus):
                 self.grants.drop(request)  # of another process, which came first: it has them now
@@ -42,7 +42,7 @@ class Returning:
         self.grants.tell_granted(turn, tuple(tenant.processes))
         self.grants.settle(gpus, now)
 
-    def is_back(self, tenant: Tenant, pid: int, now: Seconds) -> None:
+    def is_back(self, tenant: ContainerState, pid: int, now: Seconds) -> None:
         """A process of a container is here: on what it does not hold, it need not be waited for."""
         key = tenant.facts.key
         for uuid in tenant.facts.gpus:
@@ -57,7 +57,7 @@ class Returning:
                 self.grants.settle((gpu,), now)
 
 
-def _may_be_true(tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> bool:
+def _may_be_true(tenant: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, alone: bool) -> bool:
     """Whether a container may have had these GPUs until now; a gang had all of them or none."""
     if tenant.gang and 0 < len(gpus) < len(tenant.facts.gpus):
         return False

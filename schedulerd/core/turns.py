@@ -16,6 +16,7 @@ from schedulerd.core.messages import Done, Held, Reserve, Reserved, Revoked, Usi
 from schedulerd.core.model import (
     UNKNOWN,
     Container,
+    ContainerState,
     FreeSlot,
     Gpu,
     Group,
@@ -25,7 +26,6 @@ from schedulerd.core.model import (
     Rules,
     Stage,
     Tell,
-    Tenant,
     Turn,
     grouped,
 )
@@ -52,8 +52,8 @@ class Turns:
 
     def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
         self.grants = Grants(rules, epoch=epoch)
-        self.tenants: dict[str, Tenant] = {}
-        self.members: dict[int, Tenant] = {}
+        self.tenants: dict[str, ContainerState] = {}
+        self.members: dict[int, ContainerState] = {}
         self._left_behind = left_behind
         self._serial = 0
         self.histories = Histories()
@@ -89,7 +89,7 @@ class Turns:
         """Let in a process of a container, and return its ledger slot; `pid` is its own word, `peer` the kernel's."""
         tenant = self.tenants.get(container.key)
         if tenant is None:
-            tenant = self.tenants[container.key] = self._new_tenant(container)
+            tenant = self.tenants[container.key] = self._new_state(container)
         elif not tenant.turns:
             tenant.anew = False  # this one hears what is right now
         slot = _free_slot(tenant)
@@ -103,10 +103,10 @@ class Turns:
             memory.recount(self.rules, self.gpu(uuid), tenant)
         return slot
 
-    def _new_tenant(self, container: Container) -> Tenant:
+    def _new_state(self, container: Container) -> ContainerState:
         before = self.histories.take(container.key)
         gang = container.mode is Mode.GANG or (before is not None and before.gang)
-        tenant = Tenant(facts=container, gang=gang)
+        tenant = ContainerState(facts=container, gang=gang)
         for uuid in container.gpus:
             gpu = self.gpu(uuid)
             tenant.shares[gpu.uuid] = Share() if before is None else before.shares.get(uuid, Share())
@@ -153,13 +153,13 @@ class Turns:
             self._forget(tenant, now)
         self.grants.settle([self.gpu(uuid) for uuid in tenant.facts.gpus], now)
 
-    def _forget_memory(self, gpu: Gpu, tenant: Tenant, process: int) -> None:
+    def _forget_memory(self, gpu: Gpu, tenant: ContainerState, process: int) -> None:
         share = tenant.shares[gpu.uuid]
         share.forget(process)
         gpu.reserving.pop(process, None)
         memory.recount(self.rules, gpu, tenant)
 
-    def _forget(self, tenant: Tenant, now: Seconds) -> None:
+    def _forget(self, tenant: ContainerState, now: Seconds) -> None:
         self.histories.keep(tenant.facts.key, tenant.shares, now, gang=tenant.gang)
         del self.tenants[tenant.facts.key]
         for uuid in tenant.facts.gpus:
@@ -173,7 +173,7 @@ class Turns:
         for group in tenant.groups.get(uuids) or self._groups(tenant, uuids):
             self._want(process, tenant, group, now)
 
-    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[Group, ...]:
+    def _groups(self, tenant: ContainerState, uuids: tuple[str, ...]) -> tuple[Group, ...]:
         """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
         named = self._own_gpus(tenant, uuids)
         if tenant.gang:
@@ -184,7 +184,7 @@ class Turns:
             tenant.groups[uuids] = groups
         return groups
 
-    def _want(self, process: int, tenant: Tenant, group: Group, now: Seconds) -> None:
+    def _want(self, process: int, tenant: ContainerState, group: Group, now: Seconds) -> None:
         gpus, uuid = group.gpus, group.names[0]
         turn, request = tenant.turns.get(uuid), tenant.requests.get(uuid)
         if request is not None and request.gpus == gpus:
@@ -194,7 +194,7 @@ class Turns:
         else:
             self._begin_to_wait({process}, tenant, group, now)
 
-    def _begin_to_wait(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> None:
+    def _begin_to_wait(self, processes: set[int], tenant: ContainerState, group: Group, now: Seconds) -> None:
         if tenant.requests:
             for old in {tenant.requests[uuid] for uuid in group.names if uuid in tenant.requests}:
                 processes |= old.by  # wishes of a time when it was no gang yet
@@ -203,7 +203,7 @@ class Turns:
         if tenant.turns:
             self.jams.waits(tenant, now)
 
-    def _request(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Request:
+    def _request(self, processes: set[int], tenant: ContainerState, group: Group, now: Seconds) -> Request:
         self._serial += 1
         snapshots: dict[str, Snapshot] = {}
         gpus, names, together = group
@@ -211,7 +211,7 @@ class Turns:
             snapshots[gpu.uuid] = self._snapshot(gpu, tenant, now)
         return Request(tenant, gpus, self._serial, now, processes, snapshots, names, together)
 
-    def _snapshot(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Snapshot:
+    def _snapshot(self, gpu: Gpu, tenant: ContainerState, now: Seconds) -> Snapshot:
         share, facts = tenant.shares[gpu.uuid], tenant.facts
         top = gpu.queue.top()
         # On the path of every hand-off: the clock never goes beyond the next in line, so who is not behind that one is
@@ -220,7 +220,7 @@ class Turns:
             self._hold_to_clock(gpu, tenant, now)
         return Snapshot(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
-    def _hold_to_clock(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
+    def _hold_to_clock(self, gpu: Gpu, tenant: ContainerState, now: Seconds) -> None:
         """Nobody is behind the clock when it begins to wait, nor further ahead of it than one longest turn."""
         share = tenant.shares[gpu.uuid]
         self._move_clock(gpu, now)
@@ -229,7 +229,7 @@ class Turns:
         elif share.virtual > gpu.clock + _FAR:
             share.virtual = min(share.virtual, gpu.clock + self._furthest_ahead(gpu, tenant))
 
-    def _furthest_ahead(self, gpu: Gpu, tenant: Tenant) -> Seconds:
+    def _furthest_ahead(self, gpu: Gpu, tenant: ContainerState) -> Seconds:
         """One longest turn is paid back exactly; what it had beyond that this policy took from nobody: others ran
         beside it, or another policy gave it."""
         return memory.longest_turn(self.rules, gpu, tenant) * 100 / tenant.facts.weight
@@ -285,7 +285,7 @@ class Turns:
         memory.recount(self.rules, gpu, tenant)
         self._make_room(gpu, tenant, now)
 
-    def _tell_above_cap(self, gpu: Gpu, tenant: Tenant, said: Using) -> None:
+    def _tell_above_cap(self, gpu: Gpu, tenant: ContainerState, said: Using) -> None:
         """Say once that a process claims more than its container may have; `memory` counts the cap all the same.
 
         The sum of several may be above the cap for a moment: one frees, another allocates, and is heard first."""
@@ -305,7 +305,7 @@ class Turns:
         self._make_room(gpu, tenant, now)
         self._answer_reserving(gpu)
 
-    def _refuse_beyond(self, gpu: Gpu, tenant: Tenant, size: int) -> None:
+    def _refuse_beyond(self, gpu: Gpu, tenant: ContainerState, size: int) -> None:
         cap = tenant.facts.memory
         if cap is not None and size > cap:
             raise NoMemory(f"{size} bytes are more than the container's cap of {cap}")
@@ -315,7 +315,7 @@ class Turns:
         if size + others > gpu.capacity:
             raise NoMemory(f"{size} bytes that cannot be paged do not fit beside the {others} that others have")
 
-    def _make_room(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
+    def _make_room(self, gpu: Gpu, tenant: ContainerState, now: Seconds) -> None:
         """Containers side by side have outgrown the card: all but this one are asked to yield."""
         if gpu.uuid not in tenant.turns or len(gpu.holders) < 2 or memory.fits_beside(self.rules, gpu, tenant):
             return
@@ -333,7 +333,7 @@ class Turns:
                 del gpu.reserving[process]
                 self.grants.orders.append(Tell((process,), Reserved(gpu.uuid, size)))
 
-    def _has_room(self, gpu: Gpu, tenant: Tenant) -> bool:
+    def _has_room(self, gpu: Gpu, tenant: ContainerState) -> bool:
         alone = gpu.uuid not in tenant.turns or len(gpu.holders) == 1
         return alone or memory.fits_beside(self.rules, gpu, tenant)
 
@@ -373,7 +373,7 @@ class Turns:
         soonest, jam = self.grants.soonest, self.jams.alarm
         return soonest if soonest < jam else jam
 
-    def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
+    def _own_gpus(self, tenant: ContainerState, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:
             if uuid not in tenant.shares:
                 raise NotYours(f"{uuid} was not given to this container; it has {', '.join(tenant.facts.gpus)}")
@@ -387,7 +387,7 @@ def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
         turn.tenant.shares[name].busy += part
 
 
-def _free_slot(tenant: Tenant) -> int:
+def _free_slot(tenant: ContainerState) -> int:
     taken = set(tenant.processes.values())
     if len(taken) >= LEDGER_SLOTS:
         raise TooMany(f"a container has at most {LEDGER_SLOTS} processes")

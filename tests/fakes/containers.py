@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.core.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
-from schedulerd.core.model import Accounted, Container, Gpu, Hangup, Notice, Order, Rules, SetGate, Stage, Tell, Tenant
+from schedulerd.core.model import (
+    Accounted,
+    Container,
+    ContainerState,
+    Gpu,
+    Hangup,
+    Notice,
+    Order,
+    Rules,
+    SetGate,
+    Stage,
+    Tell,
+)
 from schedulerd.core.turns import Turns, nobody_before
 
 
@@ -215,21 +227,21 @@ class Floor:
         if needed != gpu.needed:
             raise Broken(f"{gpu.uuid} counts {gpu.needed} bytes, its containers have {needed}")
 
-    def _check_gang(self, tenant: Tenant) -> None:
+    def _check_gang(self, tenant: ContainerState) -> None:
         if not tenant.gang:
             return
         words = {self.gates.get((tenant.facts.key, uuid), 0) for uuid in tenant.facts.gpus}
         if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
             raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
 
-    def _check_riders(self, tenant: Tenant) -> None:
+    def _check_riders(self, tenant: ContainerState) -> None:
         """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
         for turn in tenant.turns.values():
             for process in tenant.processes:
                 if process not in turn.riders and turn.name not in self.seats[process].answered:
                     raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
 
-    def _check_no_idle_waiting(self, tenant: Tenant) -> None:
+    def _check_no_idle_waiting(self, tenant: ContainerState) -> None:
         for request in tenant.requests.values():
             free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, request) for gpu in request.gpus)
             shut = tenant.anew or any(self.now < gpu.closed_until for gpu in request.gpus)
