@@ -202,7 +202,7 @@ class Grants:
         """Tell processes of a turn, which they ride from now on."""
         everything = turn.names
         for process in processes:
-            turn.riders[process] = everything
+            turn.processes_running[process] = everything
         waiting = False
         for gpu in turn.gpus:
             waiting = waiting or bool(gpu.queue.arrivals)
@@ -212,13 +212,13 @@ class Grants:
         message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.beside, waiting, keep_ms)
         self.orders.append(Tell(processes, message))
 
-    def let_ride(self, turn: Turn, process: int) -> None:
+    def add_process(self, turn: Turn, process: int) -> None:
         """One more process of the container uses its turn; one that is asked to yield already is so by this one too."""
         self.show(turn)
         if turn.stage is Stage.RUNNING:
             self.tell_granted(turn, (process,))
         else:
-            turn.riders[process] = turn.names
+            turn.processes_running[process] = turn.names
             self.orders.append(Tell((process,), self._yield(turn)))
 
     def show(self, turn: Turn) -> None:

@@ -151,7 +151,7 @@ class Turn:
     snapshots: dict[str, Snapshot]
     beside: bool
     """Others may be on its GPUs at the same time."""
-    riders: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    processes_running: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""
     told: bool = False
     """Its processes know that somebody waits."""

@@ -18,11 +18,11 @@ class Returning:
         self.grants = grants
         self._request = request
 
-    def ride_along(self, process: int, tenant: ContainerState) -> None:
+    def join_turns(self, process: int, tenant: ContainerState) -> None:
         """A newcomer may use what its container has without a word: the turns are to wait for it too."""
         for turn in dict.fromkeys(tenant.turns.values()):
-            if process not in turn.riders:
-                self.grants.let_ride(turn, process)
+            if process not in turn.processes_running:
+                self.grants.add_process(turn, process)
 
     def goes_on(self, tenant: ContainerState, gpus: Sequence[Gpu], now: Seconds, *, alone: bool) -> bool:
         """Whether a container has the GPUs that one of its processes says it holds: from now on, where that can be."""

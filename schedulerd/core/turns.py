@@ -116,7 +116,7 @@ class Turns:
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
         """A process says what it still holds from a daemon that went away."""
         tenant = self.members[process]
-        self.returning.ride_along(process, tenant)
+        self.returning.join_turns(process, tenant)
         for name in dict.fromkeys(one.turn for one in held):
             gpus = self._own_gpus(tenant, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
             if not self.returning.goes_on(tenant, gpus, now, alone=alone):
@@ -126,7 +126,7 @@ class Turns:
         """A process has said all that it still holds."""
         tenant = self.members[process]
         self.returning.is_back(tenant, tenant.pids[process], now)
-        self.returning.ride_along(process, tenant)
+        self.returning.join_turns(process, tenant)
 
     def leave(self, process: int, now: Seconds) -> None:
         """A process has gone: that is an answer to whatever it was asked."""
@@ -143,7 +143,7 @@ class Turns:
             if not request.by:
                 self.grants.drop(request)
         for turn in dict.fromkeys(tenant.turns.values()):
-            if turn.riders.pop(process, None) is not None and not turn.riders:
+            if turn.processes_running.pop(process, None) is not None and not turn.processes_running:
                 self._end(turn, now)
             else:
                 self.grants.show(turn)
@@ -190,7 +190,7 @@ class Turns:
         if request is not None and request.gpus == gpus:
             request.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
-            self.grants.let_ride(turn, process)
+            self.grants.add_process(turn, process)
         else:
             self._begin_to_wait({process}, tenant, group, now)
 
@@ -249,16 +249,18 @@ class Turns:
     def done(self, process: int, answer: Done, now: Seconds) -> None:
         """A process has nothing in flight on a turn's GPUs."""
         turn = self.grants.turns.get(answer.turn)
-        if turn is None or process not in turn.riders:
+        if turn is None or process not in turn.processes_running:
             return
         if answer.busy_us:
             _count_busy(turn, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
-            turn.riders[process] = tuple(gpu for gpu in turn.riders[process] if gpu not in answer.gpus)
-            if turn.riders[process]:
+            turn.processes_running[process] = tuple(
+                gpu for gpu in turn.processes_running[process] if gpu not in answer.gpus
+            )
+            if turn.processes_running[process]:
                 return
-        del turn.riders[process]
-        if not turn.riders:
+        del turn.processes_running[process]
+        if not turn.processes_running:
             self._end(turn, now, idle=answer.reason != "yield")
 
     def _end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:

@@ -93,7 +93,7 @@ class Floor:
         until = self.now + self.turns.rules.announce
         for process, seat in self.seats.items():
             turns = dict.fromkeys(self.turns.members[process].turns.values())
-            riding = [turn for turn in turns if process in turn.riders]
+            riding = [turn for turn in turns if process in turn.processes_running]
             held = [(Held(turn.name, gpu), not turn.beside) for turn in riding for gpu in turn.names]
             self.away[process] = Away(seat.facts, held, until)
         for memory in (self.seats, self.gates, self.exclusive):
@@ -212,7 +212,7 @@ class Floor:
             self._check_gpu(gpu)
         for tenant in self.turns.tenants.values():
             self._check_gang(tenant)
-            self._check_riders(tenant)
+            self._check_processes_running(tenant)
             self._check_no_idle_waiting(tenant)
 
     def _check_gpu(self, gpu: Gpu) -> None:
@@ -234,11 +234,11 @@ class Floor:
         if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
             raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
 
-    def _check_riders(self, tenant: ContainerState) -> None:
+    def _check_processes_running(self, tenant: ContainerState) -> None:
         """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
         for turn in tenant.turns.values():
             for process in tenant.processes:
-                if process not in turn.riders and turn.name not in self.seats[process].answered:
+                if process not in turn.processes_running and turn.name not in self.seats[process].answered:
                     raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
 
     def _check_no_idle_waiting(self, tenant: ContainerState) -> None:
