@@ -125,7 +125,7 @@ class Grants:
         return True
 
     def _is_open(self, gpu: Gpu, request: Request, now: Seconds) -> bool:
-        if gpu.paused is not None or gpu.uuid in request.tenant.turns or request.tenant.anew:
+        if gpu.paused is not None or gpu.uuid in request.tenant.turns or request.tenant.must_reconnect:
             return False
         if now < gpu.closed_until and gpu.missing.keys() != {request.tenant.facts.key}:
             return False  # of its own processes a container need not be afraid
@@ -255,7 +255,7 @@ class Grants:
                 gpu.clock = max(gpu.clock, share.virtual)
             key = tenant.facts.key
             self.orders.append(SetGate(key, gpu.uuid, 0, tuple(gpu.missing.get(key, ())) if gpu.missing else ()))
-        if tenant.anew:
+        if tenant.must_reconnect:
             self.hang_up_at_rest(tenant)
 
     def hang_up_at_rest(self, tenant: ContainerState) -> None:

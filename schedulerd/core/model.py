@@ -95,7 +95,7 @@ class ContainerState:
     """The pids of its connected processes as the kernel says; where it does not, a number that nobody else has."""
     contexts: int = 0
     """How many processes that makes: each has a context on each card, however often it connects."""
-    anew: bool = False
+    must_reconnect: bool = False
     """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
     requests: dict[str, "Request"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)

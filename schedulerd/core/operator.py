@@ -86,9 +86,9 @@ def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
     turns.grants.settle([turns.gpu(uuid) for uuid in tenant.facts.gpus], now)
 
 
-def welcome_anew(turns: Turns, tenant: ContainerState, now: Seconds) -> None:
+def make_reconnect(turns: Turns, tenant: ContainerState, now: Seconds) -> None:
     """What a container's processes were told is wrong: they end its turns, are hung up on, and come again."""
-    tenant.anew = True
+    tenant.must_reconnect = True
     for turn in dict.fromkeys(tenant.turns.values()):
         turns.grants.ask(turn, now)
     turns.grants.hang_up_at_rest(tenant)

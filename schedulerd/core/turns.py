@@ -91,7 +91,7 @@ class Turns:
         if tenant is None:
             tenant = self.tenants[container.key] = self._new_state(container)
         elif not tenant.turns:
-            tenant.anew = False  # this one hears what is right now
+            tenant.must_reconnect = False  # this one hears what is right now
         slot = _free_slot(tenant)
         tenant.processes[process] = slot
         tenant.pids[process] = pid

@@ -259,7 +259,7 @@ class Folders:
         turns, now, before = self.server.desk.turns, self.server.loop.clock(), tenant.facts
         operator.set_facts(turns, container, now)
         if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
-            operator.welcome_anew(turns, tenant, now)
+            operator.make_reconnect(turns, tenant, now)
 
     def _admit(self, waiting: Waiting) -> None:
         """By what is known now, were it nothing."""

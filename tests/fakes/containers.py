@@ -244,7 +244,7 @@ class Floor:
     def _check_no_idle_waiting(self, tenant: ContainerState) -> None:
         for request in tenant.requests.values():
             free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, request) for gpu in request.gpus)
-            shut = tenant.anew or any(self.now < gpu.closed_until for gpu in request.gpus)
+            shut = tenant.must_reconnect or any(self.now < gpu.closed_until for gpu in request.gpus)
             if free and not shut:
                 raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in request.gpus]}, which are free")
 

@@ -143,9 +143,9 @@ class Scheduler(RuleBasedStateMachine):
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())
-    def welcome_anew(self, data: st.DataObject) -> None:
+    def make_reconnect(self, data: st.DataObject) -> None:
         tenant = self.floor.turns.members[self.process(data)]
-        operator.welcome_anew(self.floor.turns, tenant, self.floor.now)
+        operator.make_reconnect(self.floor.turns, tenant, self.floor.now)
         self.floor.carry_out()
 
     @precondition(lambda self: not self.has_lied)
