@@ -82,7 +82,7 @@ class Grants:
 
     def _changes_nothing(self, request: Request, gpu: Gpu) -> bool:
         """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
-        if gpu.queue.together or not gpu.holders or gpu.holders[0].beside:
+        if gpu.queue.together or not gpu.holders or gpu.holders[0].shared:
             return False
         return gpu.claim is None and gpu.queue.top() is not request
 
@@ -92,7 +92,7 @@ class Grants:
         """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
         touched: list[Gpu] = []
         while gpu.queue.arrivals:
-            if gpu.holders and not gpu.holders[0].beside:
+            if gpu.holders and not gpu.holders[0].shared:
                 if gpu.queue.together and (top := gpu.queue.top()) is not None:
                     self._claim(top, now)
                 break
@@ -138,7 +138,7 @@ class Grants:
         return claim.drain_at is not None and now + self.rules.least_turn <= claim.drain_at
 
     def _fits_beside(self, gpu: Gpu, request: Request) -> bool:
-        if not self.rules.side_by_side or not gpu.holders[0].beside or not self._can_share(request):
+        if not self.rules.side_by_side or not gpu.holders[0].shared or not self._can_share(request):
             return False
         return memory.fits_beside(self.rules, gpu, request.tenant)
 
@@ -172,9 +172,9 @@ class Grants:
         """A turn starts: gates open."""
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
-        quantum, beside = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
+        quantum, shared = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
         word = (self._counter & _WORD) or _WORD  # never 0: that is a closed gate
-        turn = Turn(word, name, tenant, gpus, request.names, now, quantum, request.snapshots, beside)
+        turn = Turn(word, name, tenant, gpus, request.names, now, quantum, request.snapshots, shared)
         self.turns[turn.name] = turn
         for gpu in gpus:
             if gpu.missing and now >= gpu.closed_until:
@@ -209,7 +209,7 @@ class Grants:
         if len(processes) == len(turn.tenant.processes):
             turn.told = waiting
         keep_ms = self._keep_ms(turn) if waiting else 0
-        message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.beside, waiting, keep_ms)
+        message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
         self.orders.append(Tell(processes, message))
 
     def add_process(self, turn: Turn, process: int) -> None:

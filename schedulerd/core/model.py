@@ -149,7 +149,7 @@ class Turn:
     granted_at: Seconds
     quantum: Seconds
     snapshots: dict[str, Snapshot]
-    beside: bool
+    shared: bool
     """Others may be on its GPUs at the same time."""
     processes_running: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""

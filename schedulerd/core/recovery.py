@@ -38,7 +38,7 @@ class Returning:
             if set(request.gpus) <= set(gpus):
                 self.grants.drop(request)  # of another process, which came first: it has them now
         turn = self.grants.begin(tenant, gpus, now, request=self._request(tenant, grouped(gpus), now))
-        turn.beside = not alone
+        turn.shared = not alone
         self.grants.tell_granted(turn, tuple(tenant.processes))
         self.grants.settle(gpus, now)
 
@@ -73,4 +73,4 @@ def _was_there(gpu: Gpu, key: str, now: Seconds) -> bool:
 def _has_room(gpu: Gpu, *, alone: bool) -> bool:
     if gpu.paused is not None:
         return False
-    return not gpu.holders if alone else all(turn.beside for turn in gpu.holders)
+    return not gpu.holders if alone else all(turn.shared for turn in gpu.holders)

@@ -99,7 +99,7 @@ def _hello(words: Words) -> messages.Hello:
         pid=_read(words, "pid", _number(_COUNT, 0, 2**31)),
         gpus=_read(words, "gpus", _gpus),
         holding=_maybe(words, "holding", _held) or (),
-        beside=_maybe(words, "beside", _held) or (),
+        shared=_maybe(words, "beside", _held) or (),
         container=_maybe(words, "container", _matching(_NAME)),
         mode=_maybe(words, "mode", Mode),
         weight=_maybe(words, "weight", _number(_COUNT, 1, limits.LARGEST_WEIGHT)),
@@ -218,9 +218,9 @@ def _write_grant(one: messages.Grant) -> bytes:
 @lru_cache(maxsize=4096)
 def _after_the_turn(grant: tuple[tuple[str, ...], int, bool, bool, int]) -> str:
     """What grants repeat, made once: it is on the path of every hand-off.  No value here can need an escape."""
-    gpus, quantum_ms, beside, waiting, keep_ms = grant
+    gpus, quantum_ms, shared, waiting, keep_ms = grant
     return (
-        f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(beside)}"
+        f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(shared)}"
         f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}\n"
     )
 

@@ -210,7 +210,7 @@ class Desk:
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
         self._order(Admit(one.client, self._welcome(one.client, facts, slot)))
-        for held, alone in ((hello.holding, True), (hello.beside, False)):
+        for held, alone in ((hello.holding, True), (hello.shared, False)):
             mine = tuple(each for each in held if each.gpu in facts.gpus)
             self.turns.announce(one.client, mine, now, alone=alone)
         self.turns.came_back(one.client, now)

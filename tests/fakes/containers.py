@@ -94,7 +94,7 @@ class Floor:
         for process, seat in self.seats.items():
             turns = dict.fromkeys(self.turns.members[process].turns.values())
             riding = [turn for turn in turns if process in turn.processes_running]
-            held = [(Held(turn.name, gpu), not turn.beside) for turn in riding for gpu in turn.names]
+            held = [(Held(turn.name, gpu), not turn.shared) for turn in riding for gpu in turn.names]
             self.away[process] = Away(seat.facts, held, until)
         for memory in (self.seats, self.gates, self.exclusive):
             memory.clear()
@@ -164,7 +164,7 @@ class Floor:
             if not order.pids:
                 del self.footprint[order.gpu][order.container]
             turn = self.turns.grants.turns.get(f"{self.turns.grants.epoch}.{order.word}")
-            self.exclusive[order.container, order.gpu] = turn is not None and not turn.beside
+            self.exclusive[order.container, order.gpu] = turn is not None and not turn.shared
             self._check_gates_of(order.gpu)
         elif isinstance(order, Accounted):
             del self.footprint[order.gpu][order.container]
@@ -219,7 +219,7 @@ class Floor:
         holders = {turn.tenant.facts.key for turn in gpu.holders}
         if holders != set(self.open_on(gpu.uuid)):
             raise Broken(f"{gpu.uuid} is held by {holders}, its open gates are {self.open_on(gpu.uuid)}")
-        if len(gpu.holders) > 1 and not all(turn.beside for turn in gpu.holders):
+        if len(gpu.holders) > 1 and not all(turn.shared for turn in gpu.holders):
             raise Broken(f"{holders} hold {gpu.uuid}, not all side by side")
         if gpu.claim is not None and gpu.claim.serial not in gpu.queue.arrivals:
             raise Broken(f"a claim on {gpu.uuid} outlived its wish")

@@ -42,7 +42,7 @@ def test_two_that_fit_run_side_by_side(floor: Floor) -> None:
     floor.want(b, "GPU-1")
 
     assert sorted(floor.open_on("GPU-1")) == ["a", "b"]
-    assert all(grant.beside for seat in floor.seats.values() for grant in seat.turns.values())
+    assert all(grant.shared for seat in floor.seats.values() for grant in seat.turns.values())
 
 
 def test_two_that_do_not_fit_take_turns(floor: Floor) -> None:
