@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from contract import paths
-from contract.wire import MOST_CONNECTIONS
+from contract.wire import MAX_CONNECTIONS
 from schedulerd.control.overrides_file import SteeringFile
 from schedulerd.control.server import Control, Requests
 from schedulerd.core.messages import Hello
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _FOR_EVERY_USER = 0o666
 """Containers do not run as root; who may reach the socket is decided by what is mounted."""
 _FOR_ROOT = 0o600
-_DESCRIPTORS = 6 * MOST_CONNECTIONS
+_DESCRIPTORS = 6 * MAX_CONNECTIONS
 """A connection takes one, its process one, its container four: a map keeps a descriptor of its own."""
 _YOUNG_OBJECTS = 50_000
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 _HELPING = 16
 """Lines of a long answer at once."""
-_MOST_REQUESTS = 64
+_MAX_REQUESTS = 64
 """Answers that may be outstanding on one connection."""
 OK = encode(Line("ok"))
 Words = Mapping[str, str]
@@ -229,7 +229,7 @@ class Control:
 
     def _received(self, asker: Asker, data: bytes) -> None:
         *lines, asker.rest = (asker.rest + data).split(b"\n")
-        if len(asker.rest) > LONGEST or len(asker.answers) + len(lines) > _MOST_REQUESTS:
+        if len(asker.rest) > LONGEST or len(asker.answers) + len(lines) > _MAX_REQUESTS:
             raise Broken("it asks for more than anybody can read")
         for raw in lines:
             self._request(asker, decode(raw))

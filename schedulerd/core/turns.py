@@ -35,7 +35,7 @@ from schedulerd.core.wait_queue import WaitingLine
 from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.policies import FOREVER, Seconds, Snapshot
 
-_MOST_GROUPS = 64
+_MAX_GROUPS = 64
 _FAR: Seconds = 1.0
 """Who is less ahead of a GPU's clock than this needs no closer look, and that is nearly everybody."""
 LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
@@ -180,7 +180,7 @@ class Turns:
             groups: tuple[Group, ...] = (grouped(self._own_gpus(tenant, tenant.facts.gpus)),)
         else:
             groups = tuple(grouped((gpu,)) for gpu in named)
-        if len(tenant.groups) < _MOST_GROUPS:
+        if len(tenant.groups) < _MAX_GROUPS:
             tenant.groups[uuids] = groups
         return groups
 

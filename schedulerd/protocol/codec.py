@@ -157,7 +157,7 @@ _USUAL_DONE = re.compile(
 _USUAL_REASONS: dict[bytes | None, str] = {reason.encode(): reason for reason in _REASONS}
 _USUAL_REASONS[None] = "yield"
 _KNOWN_WANTS: dict[bytes, messages.Want] = {}
-_MOST_KNOWN = 4096
+_MAX_KNOWN_WANTS = 4096
 _SHORT = 256
 
 
@@ -175,7 +175,7 @@ def read_usual(raw: bytes) -> messages.ClientMessage | None:
 
 def remember(raw: bytes, message: messages.ClientMessage) -> None:
     """Know this line by sight from now on, if it is one that comes often."""
-    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MOST_KNOWN:
+    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MAX_KNOWN_WANTS:
         _KNOWN_WANTS[raw] = message
 
 

@@ -19,7 +19,7 @@ from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, T
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.protocol import codec
 
-MOST_OF_A_FOLDER = 2 * LEDGER_SLOTS
+MAX_CONNECTIONS_OF_A_FOLDER = 2 * LEDGER_SLOTS
 """Connections; it may have half as many processes, and each may come again before its old one is known to be gone."""
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
@@ -79,10 +79,10 @@ class Desk:
         one = self.conversations[client] = Conversation(client, folder, peer)
         self._strangers[client] = now
         crowd = self._crowds[folder] = self._crowds.get(folder, 0) + 1
-        if len(self.conversations) > numbers.MOST_CONNECTIONS:
+        if len(self.conversations) > numbers.MAX_CONNECTIONS:
             self._refuse(one, TooMany("there is no room for another connection"), "")
-        elif folder and crowd > MOST_OF_A_FOLDER:
-            self._refuse(one, TooMany(f"a container has at most {MOST_OF_A_FOLDER} connections"), "")
+        elif folder and crowd > MAX_CONNECTIONS_OF_A_FOLDER:
+            self._refuse(one, TooMany(f"a container has at most {MAX_CONNECTIONS_OF_A_FOLDER} connections"), "")
 
     def gone(self, client: int, now: Seconds) -> None:
         """A connection has ended, or its process has died."""
@@ -160,7 +160,7 @@ class Desk:
         self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
         one.errors += 1
         self._order(Tell((one.client,), messages.Complaint(error.code, str(error), verb)))
-        if error.closes or one.errors >= numbers.MOST_ERRORS:
+        if error.closes or one.errors >= numbers.MAX_ERRORS:
             one.closing = True
             one.buffer = b""
             self._order(Hangup(one.client))
