@@ -25,7 +25,7 @@ from schedulerd.errors import Unusable
 from schedulerd.eventloop.child_process import Companion
 from schedulerd.eventloop.loop import Loop
 from schedulerd.identity.clients import Folders
-from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.protocol.sessions import Sessions, believed
 from schedulerd.server.holders_file import Footprint
 from schedulerd.server.server import Server, bind
 from schedulerd.settings import Identity, Observer, Settings
@@ -68,12 +68,12 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     before = settings.control.with_suffix(".footprint")
     footprint = Footprint(before, now=loop.clock(), window=rules.announce + rules.grace)
     turns = Turns(rules, epoch=secrets.token_hex(4), left_behind=footprint.left_behind)
-    desk = Desk(turns, Believing())
-    server = Server(loop, desk)
+    sessions = Sessions(turns, Believing())
+    server = Server(loop, sessions)
     server.on_gate = footprint.mark
     server.on_peer = node.pids.__setitem__
     server.on_gone = node.forget
-    node.refusals = desk.refusals
+    node.refusals = sessions.refusals
     node.limits_reached = server.limits_reached
     node.loop = loop
     requests = Requests(turns, node, loop.clock)
@@ -101,7 +101,7 @@ def _listen_to_all(settings: Settings, server: Server, _control: Control, _node:
 
 def _listen_in_folders(settings: Settings, server: Server, control: Control, node: Node, leaving: ExitStack) -> None:
     folders = Folders(settings.allocations, server, node, control.tell_observers)
-    server.desk.registry = folders
+    server.sessions.registry = folders
     server.on_ask = folders.ask_cluster
     control.requests.on_pod = folders.answered
     control.on_observer = folders.observer_came

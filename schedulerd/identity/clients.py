@@ -89,7 +89,7 @@ class Folders:
             raise Unusable(
                 f"cannot follow {self.folder}: {error.strerror}. Choose another with --allocations."
             ) from None
-        self.server.desk.turns.histories.kept = FOREVER  # as long as the folder is there
+        self.server.sessions.turns.histories.kept = FOREVER  # as long as the folder is there
         loop = self.server.loop
         loop.watch(self._watch, self._changed)
         loop.add_alarm(lambda: self._look_at, self._look)
@@ -112,7 +112,7 @@ class Folders:
         there = _folders(self.folder)
         for name in [one for one, have in self._listening.items() if there.get(one) != have.inode]:
             self.server.stop_listening(self._listening.pop(name).listener)
-            self.server.desk.turns.histories.forget_all_of(name)
+            self.server.sessions.turns.histories.forget_all_of(name)
         for name in there.keys() - self._listening.keys():
             self._listen(name, there[name])
         for key in self._gone(there):
@@ -202,7 +202,7 @@ class Folders:
 
     def _is_wanted(self, key: str) -> bool:
         return (
-            key in self.server.desk.turns.tenants
+            key in self.server.sessions.turns.tenants
             or any(one.allocation.container == key for one in self._waiting)
             or any(client in self.server.connections for client in self._doubted.get(key, ()))
         )
@@ -234,7 +234,7 @@ class Folders:
 
     def _foreigners(self, key: str, facts: PodFacts) -> list[int]:
         """Clients that were let in while nothing was known, and should not have been."""
-        tenant = self.server.desk.turns.tenants.get(key)
+        tenant = self.server.sessions.turns.tenants.get(key)
         inside = [self.server.connections.get(client) for client in (tenant.processes if tenant else ())]
         return [one.client for one in inside if one is not None and self._foreign_pod(one, facts) is not None]
 
@@ -253,10 +253,10 @@ class Folders:
 
     def _update_those_welcomed(self, container: Container) -> None:
         """A late answer: what the hook was told of caps may be wrong, so it is told anew."""
-        tenant = self.server.desk.turns.tenants.get(container.key)
+        tenant = self.server.sessions.turns.tenants.get(container.key)
         if tenant is None:
             return
-        turns, now, before = self.server.desk.turns, self.server.loop.clock(), tenant.facts
+        turns, now, before = self.server.sessions.turns, self.server.loop.clock(), tenant.facts
         operator.set_facts(turns, container, now)
         if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
             operator.make_reconnect(turns, tenant, now)
@@ -271,13 +271,13 @@ class Folders:
         foreign = self._foreign_pod(connection, facts)
         if foreign is None:
             container = describe(waiting.allocation, facts)
-            self.server.desk.identified(waiting.client, container, self.server.loop.clock())
+            self.server.sessions.identified(waiting.client, container, self.server.loop.clock())
             return
         if self.questions.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
             self._doubted.setdefault(key, set()).add(waiting.client)
         else:  # it has just said so: from now on refused at once
             self._foreign.setdefault(key, set()).add(foreign)
-        self.server.desk.turned_away(waiting.client, self._not_yours(facts, foreign))
+        self.server.sessions.turned_away(waiting.client, self._not_yours(facts, foreign))
 
     def _next_deadline(self) -> Seconds:
         return self._waiting[0].until if self._waiting else FOREVER

@@ -21,7 +21,7 @@ from schedulerd.eventloop.process_watch import Lives
 from schedulerd.eventloop.throttle import Throttle
 from schedulerd.protocol import codec
 from schedulerd.protocol.budget import CONNECTION, NO_LIMITS, Budget, lines_in
-from schedulerd.protocol.sessions import Desk
+from schedulerd.protocol.sessions import Sessions
 from schedulerd.server.shared_memory import SharedMemory
 
 log = logging.getLogger(__name__)
@@ -54,9 +54,9 @@ class Listener:
 class Server:
     """Clients' connections and containers' shared memory."""
 
-    def __init__(self, loop: Loop, desk: Desk) -> None:
+    def __init__(self, loop: Loop, sessions: Sessions) -> None:
         self.loop = loop
-        self.desk = desk
+        self.sessions = sessions
         self.connections: dict[int, Connection] = {}
         self.memories: dict[str, SharedMemory] = {}
         self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
@@ -81,9 +81,9 @@ class Server:
             Ask: self._ask,
             Notice: lambda notice: self.on_notice(notice),
         }
-        loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
-        loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
-        loop.after = desk.between = self.carry_out
+        loop.add_alarm(sessions.turns.next_alarm, sessions.turns.wake)
+        loop.add_alarm(sessions.next_stranger_alarm, sessions.hang_up_on_silent)
+        loop.after = sessions.between = self.carry_out
 
     # ------------------------------------------------------------------ listening
 
@@ -122,7 +122,7 @@ class Server:
         pid, _ = connection.peer()
         self.on_peer(client, pid)
         self._lives.follow(connection, pid)
-        self.desk.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
+        self.sessions.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
 
     # ------------------------------------------------------------------ events
 
@@ -173,7 +173,7 @@ class Server:
 
     def _hand_over(self, connection: Connection, data: bytes) -> None:
         try:
-            self.desk.received(connection.client, data, self.loop.clock())
+            self.sessions.received(connection.client, data, self.loop.clock())
         except Exception:
             # A fault of ours; it must cost this client its connection, not everybody theirs.
             log.exception("client %d is hung up on: what it said broke something here", connection.client)
@@ -189,14 +189,14 @@ class Server:
             self._lives.forget(connection.client)
             connection.close()
             self.on_gone(connection.client)
-            self.desk.gone(connection.client, self.loop.clock())
+            self.sessions.gone(connection.client, self.loop.clock())
 
     # ------------------------------------------------------------------ orders
 
     def carry_out(self) -> None:
         """Do what the desk has decided; a client that turns out to be gone may lead to more."""
         carry = self._carry
-        while orders := self.desk.take_orders():
+        while orders := self.sessions.take_orders():
             for order in orders:
                 carry[type(order)](order)
 
@@ -218,7 +218,7 @@ class Server:
             memory.set_word(order.gpu, order.word)
 
     def _free_slot(self, order: FreeSlot) -> None:
-        if order.container not in self.desk.turns.tenants:
+        if order.container not in self.sessions.turns.tenants:
             memory = self.memories.pop(order.container, None)
             if memory is not None:
                 memory.close()

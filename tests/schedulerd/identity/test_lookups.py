@@ -24,7 +24,7 @@ from schedulerd.eventloop.loop import Loop
 from schedulerd.identity.clients import Folders
 from schedulerd.identity.lookups import Questions
 from schedulerd.policies import FOREVER
-from schedulerd.protocol.sessions import Desk
+from schedulerd.protocol.sessions import Sessions
 from schedulerd.server.server import Server
 from tests.fakes.wire.client import PATIENCE
 
@@ -53,9 +53,9 @@ class Stage:
         """Also anew, as after the daemon's death: what it held in memory is gone."""
         self.loop = Loop(lambda: time.monotonic() + self.ahead)
         self.node = Node()
-        self.server = Server(self.loop, Desk(Turns(Rules(), epoch="0000000a"), _NoRegistry()))
+        self.server = Server(self.loop, Sessions(Turns(Rules(), epoch="0000000a"), _NoRegistry()))
         self.folders = Folders(self.folder, self.server, self.node, self.ask)
-        self.server.desk.registry = self.folders
+        self.server.sessions.registry = self.folders
         self.server.on_ask = self.folders.ask_cluster
         self.folders.pod_of = lambda _pid: self.pod
         self.pod: str | None = None
