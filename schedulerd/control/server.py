@@ -22,7 +22,7 @@ from schedulerd.core.model import Gpu, Notice
 from schedulerd.core.node_state import Figures, Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.errors import SchedulerError
-from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.acceptor import Acceptor
 from schedulerd.eventloop.connection import Broken, Connection
 from schedulerd.eventloop.loop import Loop
 from schedulerd.policies import POLICIES, Seconds
@@ -197,7 +197,7 @@ class Control:
         self.askers: dict[int, Asker] = {}
         self.on_observer: Callable[[], None] = lambda: None
         self._own_uid = os.geteuid()
-        self._door = Door()
+        self._acceptor = Acceptor()
 
     def listen(self, listener: socket.socket) -> None:
         """Accept askers from a listening socket."""
@@ -205,7 +205,7 @@ class Control:
         self.loop.watch(listener.fileno(), lambda _mask: self._accept(listener))
 
     def _accept(self, listener: socket.socket) -> None:
-        accepted = self._door.next(listener)
+        accepted = self._acceptor.next(listener)
         if accepted is None:
             return
         connection = Connection(accepted.fileno(), accepted, self.loop, "", Budget(NO_LIMITS))

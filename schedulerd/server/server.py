@@ -14,10 +14,10 @@ from pathlib import Path
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 from schedulerd.errors import Unusable
-from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.acceptor import Acceptor
 from schedulerd.eventloop.connection import Broken, Connection, Deaf
 from schedulerd.eventloop.loop import Loop, Seconds
-from schedulerd.eventloop.process_watch import Lives
+from schedulerd.eventloop.process_watch import ProcessWatch
 from schedulerd.eventloop.throttle import Throttle
 from schedulerd.protocol import codec
 from schedulerd.protocol.budget import CONNECTION, NO_LIMITS, Budget, lines_in
@@ -67,8 +67,8 @@ class Server:
         self.throttle = Throttle(loop)
         self.limits_reached: dict[str, int] = {}
         """How often a container had to wait, or a client was hung up on, by the limit that was reached."""
-        self._lives = Lives(loop, self._died)
-        self._door = Door()
+        self._processes = ProcessWatch(loop, self._died)
+        self._acceptor = Acceptor()
         self._last_client = 0
         self._silent_until: Seconds = 0.0
         self._carry: dict[type, Callable[..., None]] = {
@@ -106,7 +106,7 @@ class Server:
                 if budget.is_used_up:
                     self._postpone(budget, listener, listener.folder)
                 return
-            accepted = self._door.next(listener.socket)
+            accepted = self._acceptor.next(listener.socket)
             if accepted is None:
                 return
             budget.spend(CONNECTION)
@@ -121,7 +121,7 @@ class Server:
         self.loop.watch(connection.descriptor, partial(self._ready, connection))
         pid, _ = connection.peer()
         self.on_peer(client, pid)
-        self._lives.follow(connection, pid)
+        self._processes.follow(connection, pid)
         self.sessions.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
 
     # ------------------------------------------------------------------ events
@@ -186,7 +186,7 @@ class Server:
 
     def _lost(self, connection: Connection) -> None:
         if self.connections.pop(connection.client, None) is not None:
-            self._lives.forget(connection.client)
+            self._processes.forget(connection.client)
             connection.close()
             self.on_gone(connection.client)
             self.sessions.gone(connection.client, self.loop.clock())
