@@ -16,13 +16,13 @@ from schedulerd.policies import FOREVER, Seconds
 _LOOK_EVERY: Seconds = 0.25
 
 
-class JamWatch:
+class DeadlockWatch:
     """Which turns have been part of a cycle, and since when."""
 
     def __init__(self, grants: Grants) -> None:
         self.grants = grants
         self.alarm: Seconds = FOREVER
-        self.jams = 0
+        self.deadlocks = 0
         self._since: dict[str, Seconds] = {}
 
     def waits(self, tenant: ContainerState, now: Seconds) -> None:
@@ -55,7 +55,7 @@ class JamWatch:
 
     def take_apart(self, ring: tuple[ContainerState, ...], now: Seconds) -> dict[str, set[int]]:
         """End the turns of a jam's containers, which are gangs from now on; which processes of each have work."""
-        self.jams += 1
+        self.deadlocks += 1
         waiting: dict[str, set[int]] = {}
         for tenant in ring:
             tenant.gang = True

@@ -12,7 +12,7 @@ from contract import wire as numbers
 from contract.grammar import AllocationKind, Mode, OnLoss
 from schedulerd.core.messages import Answer, Hello, Welcome
 from schedulerd.core.usage import BusyTime, Share
-from schedulerd.core.wait_queue import WaitingLine
+from schedulerd.core.wait_queue import WaitQueue
 from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Snapshot
 
 MIB = 1 << 20
@@ -166,7 +166,7 @@ class Gpu:
     """A physical GPU or MIG instance, and who is on it."""
 
     uuid: str
-    queue: WaitingLine[Request]
+    queue: WaitQueue[Request]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
     missing: dict[str, list[int]] = field(default_factory=dict)

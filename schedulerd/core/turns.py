@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contract.grammar import AllocationKind, Mode
 from contract.shared_memory import LEDGER_SLOTS
 from schedulerd.core import memory
-from schedulerd.core.deadlock import JamWatch
+from schedulerd.core.deadlock import DeadlockWatch
 from schedulerd.core.grants import Grants
 from schedulerd.core.history import Histories
 from schedulerd.core.messages import Done, Held, Reserve, Reserved, Revoked, Using
@@ -31,7 +31,7 @@ from schedulerd.core.model import (
 )
 from schedulerd.core.recovery import Returning
 from schedulerd.core.usage import Share
-from schedulerd.core.wait_queue import WaitingLine
+from schedulerd.core.wait_queue import WaitQueue
 from schedulerd.errors import NoMemory, NotYours, TooMany
 from schedulerd.policies import FOREVER, Seconds, Snapshot
 
@@ -57,8 +57,8 @@ class Turns:
         self._left_behind = left_behind
         self._serial = 0
         self.histories = Histories()
-        self.jams = JamWatch(self.grants)
-        self.grants.on_part = self.jams.waits
+        self.deadlocks = DeadlockWatch(self.grants)
+        self.grants.on_part = self.deadlocks.waits
         self.returning = Returning(self.grants, lambda tenant, gpus, now: self._request(set(), tenant, gpus, now))
 
     @property
@@ -76,7 +76,7 @@ class Turns:
         """The GPU of that name, made when it is named for the first time."""
         found = self.grants.gpus.get(uuid)
         if found is None:
-            line: WaitingLine[Request] = WaitingLine(uuid, self.rules.policy)
+            line: WaitQueue[Request] = WaitQueue(uuid, self.rules.policy)
             until, missing = self._left_behind(uuid)
             found = Gpu(uuid=uuid, queue=line, closed_until=until)
             found.missing = {key: list(pids) for key, pids in missing.items()}
@@ -201,7 +201,7 @@ class Turns:
                 self.grants.drop(old)
         self.grants.wait(self._request(processes, tenant, group, now), now)
         if tenant.turns:
-            self.jams.waits(tenant, now)
+            self.deadlocks.waits(tenant, now)
 
     def _request(self, processes: set[int], tenant: ContainerState, group: Group, now: Seconds) -> Request:
         self._serial += 1
@@ -348,12 +348,12 @@ class Turns:
                 if turn.deadline <= now:
                     self._revoke(turn, now)
         self.grants.wake(now)
-        if self.jams.alarm <= now:
+        if self.deadlocks.alarm <= now:
             self._look_for_jams(now)
 
     def _look_for_jams(self, now: Seconds) -> None:
-        for ring in self.jams.look(list(self.tenants.values()), now):
-            for key, processes in self.jams.take_apart(ring, now).items():
+        for ring in self.deadlocks.look(list(self.tenants.values()), now):
+            for key, processes in self.deadlocks.take_apart(ring, now).items():
                 tenant = self.tenants[key]
                 for process in processes:
                     self.want(process, tenant.facts.gpus, now)
@@ -372,7 +372,7 @@ class Turns:
 
     def next_alarm(self) -> Seconds:
         """When `wake` has something to do."""
-        soonest, jam = self.grants.soonest, self.jams.alarm
+        soonest, jam = self.grants.soonest, self.deadlocks.alarm
         return soonest if soonest < jam else jam
 
     def _own_gpus(self, tenant: ContainerState, uuids: Sequence[str]) -> tuple[Gpu, ...]:

@@ -28,7 +28,7 @@ Entry = tuple[int, float, int, W]
 _IN_FRONT, _BEHIND = 0, 1
 
 
-class WaitingLine(Generic[W]):
+class WaitQueue(Generic[W]):
     """The wishes for one GPU."""
 
     __slots__ = ("_line", "_policy", "_uuid", "arrivals", "together")
