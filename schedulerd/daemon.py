@@ -24,7 +24,7 @@ from schedulerd.core.turns import Turns
 from schedulerd.errors import Unusable
 from schedulerd.eventloop.child_process import Companion
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Folders
+from schedulerd.identity.clients import AllocationRegistry
 from schedulerd.protocol.sessions import Sessions, believed
 from schedulerd.server.holders_file import Footprint
 from schedulerd.server.server import Server, bind
@@ -100,7 +100,7 @@ def _listen_to_all(settings: Settings, server: Server, _control: Control, _node:
 
 
 def _listen_in_folders(settings: Settings, server: Server, control: Control, node: Node, leaving: ExitStack) -> None:
-    folders = Folders(settings.allocations, server, node, control.tell_observers)
+    folders = AllocationRegistry(settings.allocations, server, node, control.tell_observers)
     server.sessions.registry = folders
     server.on_ask = folders.ask_cluster
     control.requests.on_pod = folders.answered

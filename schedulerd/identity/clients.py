@@ -25,7 +25,7 @@ from schedulerd.errors import NotYours, Unusable
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.inotify import watch_folder
 from schedulerd.identity.allocation import describe, read_allocation, read_pod, write_pod
-from schedulerd.identity.lookups import Questions
+from schedulerd.identity.lookups import Lookups
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.server.server import Server, bind
 
@@ -56,7 +56,7 @@ class Listening:
     inode: int
 
 
-class Folders:
+class AllocationRegistry:
     """The allocations' folders and the clients that came through them."""
 
     def __init__(self, folder: Path, server: Server, node: Node, tell: Callable[[Line], int]) -> None:
@@ -73,7 +73,7 @@ class Folders:
         """Clients that were refused by what was known, while the cluster did not confirm it."""
         self._foreign: dict[str, set[str]] = {}
         """Pods whose processes the cluster has confirmed to be none of the container's."""
-        self.questions = Questions(tell, self._is_wanted)
+        self.lookups = Lookups(tell, self._is_wanted)
         self._tell = tell
         self._look_at: Seconds = 0.0
         self._watch: int | None = None
@@ -94,7 +94,7 @@ class Folders:
         loop.watch(self._watch, self._changed)
         loop.add_alarm(lambda: self._look_at, self._look)
         loop.add_alarm(self._next_deadline, self._give_up)
-        loop.add_alarm(lambda: self.questions.next_alarm, self.questions.put_due)
+        loop.add_alarm(lambda: self.lookups.next_alarm, self.lookups.put_due)
         self._look(loop.clock())
 
     def _changed(self, _mask: int) -> None:
@@ -141,7 +141,7 @@ class Folders:
         books = (self._known, self.node.pods, self._doubted, self._foreign)  # type: ignore[assignment]  # only popped
         for book in books:
             book.pop(key, None)
-        self.questions.close(key)
+        self.lookups.close(key)
         self._tell(Line("forget", {"key": key}))
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class Folders:
         if facts is None:
             return None
         if not facts.uid:
-            self.questions.put(allocation, self._pod_behind(connection), self.server.loop.clock())
+            self.lookups.put(allocation, self._pod_behind(connection), self.server.loop.clock())
         foreign = self._foreign_pod(connection, facts)
         if foreign is None:
             return describe(allocation, facts)
@@ -194,11 +194,11 @@ class Folders:
         allocation = self._current[connection.folder]  # as `find` has just read it: the folder may be gone by now
         now = self.server.loop.clock()
         self._waiting.append(Waiting(connection.client, allocation, now + IDENTITY_SECONDS))
-        self.questions.put(allocation, self._pod_behind(connection), now)
+        self.lookups.put(allocation, self._pod_behind(connection), now)
 
     def observer_came(self) -> None:
         """Ask it whatever nobody has answered yet."""
-        self.questions.put_all(self.server.loop.clock())
+        self.lookups.put_all(self.server.loop.clock())
 
     def _is_wanted(self, key: str) -> bool:
         return (
@@ -225,7 +225,7 @@ class Folders:
         key = allocation.container
         before = self.node.pods.get(key)
         self.node.pods[key] = facts
-        self.questions.close(key)
+        self.lookups.close(key)
         if before != facts:
             self._keep(allocation, facts)
             self._update_those_welcomed(describe(allocation, facts))
@@ -273,7 +273,7 @@ class Folders:
             container = describe(waiting.allocation, facts)
             self.server.sessions.identified(waiting.client, container, self.server.loop.clock())
             return
-        if self.questions.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
+        if self.lookups.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
             self._doubted.setdefault(key, set()).add(waiting.client)
         else:  # it has just said so: from now on refused at once
             self._foreign.setdefault(key, set()).add(foreign)
