@@ -75,7 +75,7 @@ class Grants:
     def wait(self, request: Request, now: Seconds) -> None:
         """A wish joins the lines of its GPUs."""
         for gpu in request.gpus:
-            request.tenant.requests[gpu.uuid] = request
+            request.container.requests[gpu.uuid] = request
             gpu.queue.add(request)
         if request.together or not self._changes_nothing(request, request.gpus[0]):
             self.settle(request.gpus, now)
@@ -125,9 +125,9 @@ class Grants:
         return True
 
     def _is_open(self, gpu: Gpu, request: Request, now: Seconds) -> bool:
-        if gpu.paused is not None or gpu.uuid in request.tenant.turns or request.tenant.must_reconnect:
+        if gpu.paused is not None or gpu.uuid in request.container.turns or request.container.must_reconnect:
             return False
-        if now < gpu.closed_until and gpu.missing.keys() != {request.tenant.facts.key}:
+        if now < gpu.closed_until and gpu.missing.keys() != {request.container.facts.key}:
             return False  # of its own processes a container need not be afraid
         claim = gpu.claim
         if claim is not None and claim is not request and not self._has_time_before(claim, now):
@@ -140,27 +140,27 @@ class Grants:
     def _fits_beside(self, gpu: Gpu, request: Request) -> bool:
         if not self.rules.side_by_side or not gpu.holders[0].shared or not self._can_share(request):
             return False
-        return memory.fits_beside(self.rules, gpu, request.tenant)
+        return memory.fits_beside(self.rules, gpu, request.container)
 
     def _can_share(self, request: Request) -> bool:
         if not self.rules.side_by_side:
             return False
-        shares = request.tenant.shares
+        shares = request.container.shares
         return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in request.gpus)
 
     def _grant(self, request: Request, now: Seconds) -> None:
-        tenant = request.tenant
+        container = request.container
         self.drop(request)
-        turn = self.begin(tenant, request.gpus, now, request=request)
+        turn = self.begin(container, request.gpus, now, request=request)
         for gpu in request.gpus:
-            share = tenant.shares[gpu.uuid]
+            share = container.shares[gpu.uuid]
             share.count_wait(now - request.since)
             if share.virtual < gpu.clock:
                 self._catch_up(gpu, share, request)
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
                 self._age_oldest(gpu, now)
-        self.tell_granted(turn, tuple(tenant.processes))
+        self.tell_granted(turn, tuple(container.processes))
 
     def _catch_up(self, gpu: Gpu, share: Share, request: Request) -> None:
         """Others had turns while it waited, by another policy or as gangs: it is not to have all that before them."""
@@ -168,20 +168,20 @@ class Grants:
         # The standing of its turn is the very same object.
         request.snapshots[gpu.uuid] = request.snapshots[gpu.uuid]._replace(virtual=gpu.clock)
 
-    def begin(self, tenant: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
+    def begin(self, container: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
         """A turn starts: gates open."""
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
         quantum, shared = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
         word = (self._counter & _WORD) or _WORD  # never 0: that is a closed gate
-        turn = Turn(word, name, tenant, gpus, request.names, now, quantum, request.snapshots, shared)
+        turn = Turn(word, name, container, gpus, request.names, now, quantum, request.snapshots, shared)
         self.turns[turn.name] = turn
         for gpu in gpus:
             if gpu.missing and now >= gpu.closed_until:
                 self.account_for(gpu, *gpu.missing)  # their time is over
             self._seat(gpu, turn, now)
-        if tenant.requests:
-            self.on_part(tenant, now)
+        if container.requests:
+            self.on_part(container, now)
         return turn
 
     def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:
@@ -189,13 +189,13 @@ class Grants:
             self.accrue(gpu, now)
         gpu.accrued_at = now
         gpu.holders.append(turn)
-        tenant = turn.tenant
-        key = tenant.facts.key
+        container = turn.container
+        key = container.facts.key
         if gpu.last_holder != key:
             gpu.switches += 1
             gpu.last_holder = key
-        tenant.turns[gpu.uuid] = turn
-        pids = (*tenant.roster, *gpu.missing.get(key, ())) if gpu.missing else tenant.roster
+        container.turns[gpu.uuid] = turn
+        pids = (*container.roster, *gpu.missing.get(key, ())) if gpu.missing else container.roster
         self.orders.append(SetGate(key, gpu.uuid, turn.word, pids))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
@@ -206,7 +206,7 @@ class Grants:
         waiting = False
         for gpu in turn.gpus:
             waiting = waiting or bool(gpu.queue.arrivals)
-        if len(processes) == len(turn.tenant.processes):
+        if len(processes) == len(turn.container.processes):
             turn.told = waiting
         keep_ms = self._keep_ms(turn) if waiting else 0
         message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
@@ -223,7 +223,7 @@ class Grants:
 
     def show(self, turn: Turn) -> None:
         """Its container's processes have changed: the next daemon is to wait for those here and those still missing."""
-        key, roster = turn.tenant.facts.key, turn.tenant.roster
+        key, roster = turn.container.facts.key, turn.container.roster
         for gpu in turn.gpus:
             self.orders.append(SetGate(key, gpu.uuid, turn.word, (*roster, *gpu.missing.get(key, ()))))
 
@@ -231,7 +231,7 @@ class Grants:
         """Nobody need be waited for that had this GPU under an earlier daemon."""
         for container in containers:
             del gpu.missing[container]
-            turn = next((one for one in gpu.holders if one.tenant.facts.key == container), None)
+            turn = next((one for one in gpu.holders if one.container.facts.key == container), None)
             if turn is None:
                 self.orders.append(Accounted(container, gpu.uuid))
             else:
@@ -243,31 +243,31 @@ class Grants:
 
     def end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
         """A turn is over: gates close, time is charged.  The caller settles its GPUs."""
-        tenant = turn.tenant
+        container = turn.container
         del self.turns[turn.name]
         for gpu in turn.gpus:
             self.accrue(gpu, now)
             gpu.holders.remove(turn)
-            del tenant.turns[gpu.uuid]
-            share = tenant.shares[gpu.uuid]
+            del container.turns[gpu.uuid]
+            share = container.shares[gpu.uuid]
             share.count_turn(now - turn.granted_at, idle=idle)
             if not gpu.holders and not gpu.queue.arrivals:
                 gpu.clock = max(gpu.clock, share.virtual)
-            key = tenant.facts.key
+            key = container.facts.key
             self.orders.append(SetGate(key, gpu.uuid, 0, tuple(gpu.missing.get(key, ())) if gpu.missing else ()))
-        if tenant.must_reconnect:
-            self.hang_up_at_rest(tenant)
+        if container.must_reconnect:
+            self.hang_up_at_rest(container)
 
-    def hang_up_at_rest(self, tenant: ContainerState) -> None:
+    def hang_up_at_rest(self, container: ContainerState) -> None:
         """Its processes come again and hear what has changed; not while kernels of theirs may run."""
-        if not tenant.turns:
-            self.orders.extend(Hangup(process) for process in tenant.processes)
+        if not container.turns:
+            self.orders.extend(Hangup(process) for process in container.processes)
 
     def drop(self, request: Request) -> None:
         """A wish waits no longer."""
         for gpu in request.gpus:
             gpu.queue.remove(request)
-            del request.tenant.requests[gpu.uuid]
+            del request.container.requests[gpu.uuid]
             if gpu.claim is request:
                 gpu.claim = None
 
@@ -279,10 +279,10 @@ class Grants:
         gpu.busy.add(passed, now)
         part = passed * 100 / len(gpu.holders)
         for turn in gpu.holders:
-            tenant = turn.tenant
-            share = tenant.shares[gpu.uuid]
+            container = turn.container
+            share = container.shares[gpu.uuid]
             share.held += passed
-            share.virtual += part / tenant.facts.weight
+            share.virtual += part / container.facts.weight
 
     # ------------------------------------------------------------------ claims and age
 
@@ -315,7 +315,7 @@ class Grants:
         request = gpu.queue.oldest()
         if request is None or request.aged or not (request.together or self.rules.policy.ages):
             return
-        if gpu.grants - request.snapshots[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
+        if gpu.grants - request.snapshots[gpu.uuid].grants < self.rules.age_turns * len(gpu.containers):
             return
         request.aged = True
         for one in request.gpus:
@@ -372,12 +372,12 @@ class Grants:
 
     def _tell_wanted(self, turn: Turn) -> None:
         turn.told = True
-        self.orders.append(Tell(tuple(turn.tenant.processes), Wanted(turn.name, self._keep_ms(turn))))
+        self.orders.append(Tell(tuple(turn.container.processes), Wanted(turn.name, self._keep_ms(turn))))
 
     def _keep_ms(self, turn: Turn) -> int:
         keep = 0.0
         for gpu in turn.gpus:
-            worth = memory.keep(self.rules, gpu, turn.tenant)
+            worth = memory.keep(self.rules, gpu, turn.container)
             if worth > keep:
                 keep = worth
         return _milliseconds(keep)
@@ -390,9 +390,9 @@ class Grants:
         turn.reason = reason
         turn.deadline = now + self.rules.grace
         for gpu in turn.gpus:
-            turn.tenant.shares[gpu.uuid].yields += 1
+            turn.container.shares[gpu.uuid].yields += 1
             self.ring(gpu, turn.deadline)
-        self.orders.append(Tell(tuple(turn.tenant.processes), self._yield(turn)))
+        self.orders.append(Tell(tuple(turn.container.processes), self._yield(turn)))
 
     def _yield(self, turn: Turn) -> Yield:
         return Yield(turn.name, round(self.rules.grace * 1000))

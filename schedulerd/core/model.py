@@ -122,7 +122,7 @@ def grouped(gpus: tuple["Gpu", ...]) -> Group:
 class Request:
     """A container waits for GPUs: one, or all that a gang has."""
 
-    tenant: ContainerState
+    container: ContainerState
     gpus: tuple["Gpu", ...]
     serial: int
     since: Seconds
@@ -143,7 +143,7 @@ class Turn:
     word: int
     """What the gates of its GPUs say while it goes on."""
     name: str
-    tenant: ContainerState
+    container: ContainerState
     gpus: tuple["Gpu", ...]
     names: tuple[str, ...]
     granted_at: Seconds
@@ -172,7 +172,7 @@ class Gpu:
     missing: dict[str, list[int]] = field(default_factory=dict)
     """Containers that had it under an earlier daemon, and the pids of their processes that have not come back."""
     holders: list[Turn] = field(default_factory=list)
-    tenants: dict[str, ContainerState] = field(default_factory=dict)
+    containers: dict[str, ContainerState] = field(default_factory=dict)
     claim: Request | None = None
     reserving: dict[int, tuple[ContainerState, int]] = field(default_factory=dict)
     """The processes that wait for room here, and the bytes each asked for."""

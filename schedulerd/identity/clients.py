@@ -202,7 +202,7 @@ class AllocationRegistry:
 
     def _is_wanted(self, key: str) -> bool:
         return (
-            key in self.server.sessions.turns.tenants
+            key in self.server.sessions.turns.containers
             or any(one.allocation.container == key for one in self._waiting)
             or any(client in self.server.connections for client in self._doubted.get(key, ()))
         )
@@ -234,8 +234,8 @@ class AllocationRegistry:
 
     def _foreigners(self, key: str, facts: PodFacts) -> list[int]:
         """Clients that were let in while nothing was known, and should not have been."""
-        tenant = self.server.sessions.turns.tenants.get(key)
-        inside = [self.server.connections.get(client) for client in (tenant.processes if tenant else ())]
+        container = self.server.sessions.turns.containers.get(key)
+        inside = [self.server.connections.get(client) for client in (container.processes if container else ())]
         return [one.client for one in inside if one is not None and self._foreign_pod(one, facts) is not None]
 
     def _learn_a_part(self, key: str, facts: PodFacts) -> None:
@@ -251,15 +251,15 @@ class AllocationRegistry:
         except OSError as error:
             log.warning("cannot keep what the cluster said of %s: %s", allocation.container, error)
 
-    def _update_those_welcomed(self, container: Container) -> None:
+    def _update_those_welcomed(self, facts: Container) -> None:
         """A late answer: what the hook was told of caps may be wrong, so it is told anew."""
-        tenant = self.server.sessions.turns.tenants.get(container.key)
-        if tenant is None:
+        container = self.server.sessions.turns.containers.get(facts.key)
+        if container is None:
             return
-        turns, now, before = self.server.sessions.turns, self.server.loop.clock(), tenant.facts
-        operator.set_facts(turns, container, now)
-        if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
-            operator.make_reconnect(turns, tenant, now)
+        turns, now, before = self.server.sessions.turns, self.server.loop.clock(), container.facts
+        operator.set_facts(turns, facts, now)
+        if (before.memory, before.allocation, before.mode) != (facts.memory, facts.allocation, facts.mode):
+            operator.make_reconnect(turns, container, now)
 
     def _admit(self, waiting: Waiting) -> None:
         """By what is known now, were it nothing."""

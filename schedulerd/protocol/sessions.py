@@ -200,13 +200,13 @@ class Sessions:
             one.hello = None
             self._refuse(one, error, "hello")
 
-    def _admit(self, one: Session, hello: messages.Hello, container: Container, now: Seconds) -> None:
-        tenant = self.turns.tenants.get(container.key)
-        facts = container if tenant is None else tenant.facts
+    def _admit(self, one: Session, hello: messages.Hello, told: Container, now: Seconds) -> None:
+        container = self.turns.containers.get(told.key)
+        facts = told if container is None else container.facts
         foreign = [gpu for gpu in hello.gpus if gpu not in facts.gpus]
         if foreign:
             raise NotYours(f"{foreign[0]} was not given to this container; it has {', '.join(facts.gpus)}")
-        slot = self.turns.join(one.client, container, pid=hello.pid, peer=one.peer)
+        slot = self.turns.join(one.client, told, pid=hello.pid, peer=one.peer)
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
         self._order(Admit(one.client, self._welcome(one.client, facts, slot)))

@@ -218,7 +218,7 @@ class Server:
             memory.set_word(order.gpu, order.word)
 
     def _free_slot(self, order: FreeSlot) -> None:
-        if order.container not in self.sessions.turns.tenants:
+        if order.container not in self.sessions.turns.containers:
             memory = self.memories.pop(order.container, None)
             if memory is not None:
                 memory.close()

@@ -210,53 +210,53 @@ class Floor:
     def check(self) -> None:
         for gpu in self.turns.grants.gpus.values():
             self._check_gpu(gpu)
-        for tenant in self.turns.tenants.values():
-            self._check_gang(tenant)
-            self._check_processes_running(tenant)
-            self._check_no_idle_waiting(tenant)
+        for container in self.turns.containers.values():
+            self._check_gang(container)
+            self._check_processes_running(container)
+            self._check_no_idle_waiting(container)
 
     def _check_gpu(self, gpu: Gpu) -> None:
-        holders = {turn.tenant.facts.key for turn in gpu.holders}
+        holders = {turn.container.facts.key for turn in gpu.holders}
         if holders != set(self.open_on(gpu.uuid)):
             raise Broken(f"{gpu.uuid} is held by {holders}, its open gates are {self.open_on(gpu.uuid)}")
         if len(gpu.holders) > 1 and not all(turn.shared for turn in gpu.holders):
             raise Broken(f"{holders} hold {gpu.uuid}, not all side by side")
         if gpu.claim is not None and gpu.claim.serial not in gpu.queue.arrivals:
             raise Broken(f"a claim on {gpu.uuid} outlived its wish")
-        needed = sum(tenant.shares[gpu.uuid].needed for tenant in gpu.tenants.values())
+        needed = sum(container.shares[gpu.uuid].needed for container in gpu.containers.values())
         if needed != gpu.needed:
             raise Broken(f"{gpu.uuid} counts {gpu.needed} bytes, its containers have {needed}")
 
-    def _check_gang(self, tenant: ContainerState) -> None:
-        if not tenant.gang:
+    def _check_gang(self, container: ContainerState) -> None:
+        if not container.gang:
             return
-        words = {self.gates.get((tenant.facts.key, uuid), 0) for uuid in tenant.facts.gpus}
-        if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
-            raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
+        words = {self.gates.get((container.facts.key, uuid), 0) for uuid in container.facts.gpus}
+        if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in container.turns.values()):
+            raise Broken(f"gang {container.facts.key} has a part of its GPUs: {words}")
 
-    def _check_processes_running(self, tenant: ContainerState) -> None:
+    def _check_processes_running(self, container: ContainerState) -> None:
         """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
-        for turn in tenant.turns.values():
-            for process in tenant.processes:
+        for turn in container.turns.values():
+            for process in container.processes:
                 if process not in turn.processes_running and turn.name not in self.seats[process].answered:
-                    raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
+                    raise Broken(f"{turn.name} of {container.facts.key} would end without process {process}")
 
-    def _check_no_idle_waiting(self, tenant: ContainerState) -> None:
-        for request in tenant.requests.values():
+    def _check_no_idle_waiting(self, container: ContainerState) -> None:
+        for request in container.requests.values():
             free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, request) for gpu in request.gpus)
-            shut = tenant.must_reconnect or any(self.now < gpu.closed_until for gpu in request.gpus)
+            shut = container.must_reconnect or any(self.now < gpu.closed_until for gpu in request.gpus)
             if free and not shut:
-                raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in request.gpus]}, which are free")
+                raise Broken(f"{container.facts.key} waits for {[gpu.uuid for gpu in request.gpus]}, which are free")
 
     def state(self) -> tuple[object, ...]:
         """The part of the state that decides what comes next, without names of turns and times."""
         gpus = tuple(
             (
-                tuple((turn.tenant.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),
-                tuple(request.tenant.facts.key for request in gpu.queue.in_order()),
-                gpu.claim.tenant.facts.key if gpu.claim else None,
+                tuple((turn.container.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),
+                tuple(request.container.facts.key for request in gpu.queue.in_order()),
+                gpu.claim.container.facts.key if gpu.claim else None,
                 gpu.paused,
             )
             for gpu in self.turns.grants.gpus.values()
         )
-        return gpus, tuple(sorted((key, len(one.processes)) for key, one in self.turns.tenants.items()))
+        return gpus, tuple(sorted((key, len(one.processes)) for key, one in self.turns.containers.items()))

@@ -64,7 +64,7 @@ class Room:
         return [message for message in self.heard.get(client, []) if isinstance(message, kind)]
 
     def holders(self, gpu: str) -> Any:
-        return [turn.tenant.facts.key for turn in self.sessions.turns.gpu(gpu).holders]
+        return [turn.container.facts.key for turn in self.sessions.turns.gpu(gpu).holders]
 
 
 @pytest.mark.parametrize(

@@ -105,5 +105,5 @@ def _serve_honest(sessions: Sessions, gates: dict[tuple[str, str], int], now: fl
             gates[order.container, order.gpu] = order.word
     if gates.get(("honest", "GPU-1"), 0) == 0:
         raise AssertionError("the honest client was not served")
-    turn = sessions.turns.tenants["honest"].turns["GPU-1"].name
+    turn = sessions.turns.containers["honest"].turns["GPU-1"].name
     sessions.received(1, encode(Line("done", {"turn": turn})), now + 20)
