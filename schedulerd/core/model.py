@@ -249,7 +249,7 @@ class Admit(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """The container behind a connection must be looked up: call `Desk.identified` with the answer."""
+    """The container behind a connection must be looked up: call `Sessions.identified` with the answer."""
 
     client: int
     hello: Hello
