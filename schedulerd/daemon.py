@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from contract import paths
-from contract.wire import MOST_CONNECTIONS
+from contract.wire import MAX_CONNECTIONS
 from schedulerd.control.observers import Observers
 from schedulerd.control.overrides_file import SteeringFile
 from schedulerd.control.requests import Requests
@@ -31,8 +31,8 @@ from schedulerd.errors import Unusable
 from schedulerd.eventloop.child_process import Companion
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Asked, Folders
-from schedulerd.protocol.sessions import Desk, Registry, believed
+from schedulerd.identity.clients import AllocationRegistry, Asked
+from schedulerd.protocol.sessions import Registry, Sessions, believed
 from schedulerd.server.holders_file import Footprint
 from schedulerd.server.server import Listeners, Server, bind
 from schedulerd.settings import Identity, Observer, Settings
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 _FOR_EVERY_USER = 0o666
 """Containers do not run as root; who may reach the socket is decided by what is mounted."""
 _FOR_ROOT = 0o600
-_DESCRIPTORS = 6 * MOST_CONNECTIONS
+_DESCRIPTORS = 6 * MAX_CONNECTIONS
 """A connection takes one, its process one, its container four: a map keeps a descriptor of its own."""
 _YOUNG_OBJECTS = 50_000
 
@@ -79,7 +79,7 @@ class _Parts:
 
     def serve(self, registry: Registry, asked: Asked) -> Server:
         """Return the server of a registry; `asked` is called for each client that the registry must look up."""
-        desk = Desk(self.turns, registry)
+        sessions = Sessions(self.turns, registry)
         listeners = Listeners(
             gate_set=self.footprint.mark,
             connected=self.node.pids.__setitem__,
@@ -87,8 +87,8 @@ class _Parts:
             noticed=self.observers.tell_notice,
             asked=asked,
         )
-        server = Server(self.loop, desk, listeners)
-        self.node.refusals, self.node.limits_reached = desk.refusals, server.limits_reached
+        server = Server(self.loop, sessions, listeners)
+        self.node.refusals, self.node.limits_reached = sessions.refusals, server.limits_reached
         return server
 
     def requests(self, **listeners: Any) -> Requests:
@@ -144,7 +144,7 @@ def _nobody_is_asked(_connection: Connection, _hello: Hello) -> None:
 
 
 def _listen_in_folders(settings: Settings, parts: _Parts, leaving: ExitStack) -> Requests:
-    folders = Folders(settings.allocations, parts.node, serve=parts.serve, tell=parts.observers.tell)
+    folders = AllocationRegistry(settings.allocations, parts.node, serve=parts.serve, tell=parts.observers.tell)
     folders.start()
     leaving.callback(folders.stop)
     log.info("listening in the folders of %s", settings.allocations)

@@ -16,7 +16,7 @@ from contract.errors import BadLine
 from contract.line import LONGEST, Line, decode, encode
 from schedulerd.control.observers import Asker, Observers
 from schedulerd.control.requests import NotPossible, Requests
-from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.acceptor import Acceptor
 from schedulerd.eventloop.connection import Broken, Connection
 from schedulerd.eventloop.loop import Loop
 from schedulerd.protocol.budget import NO_LIMITS, Budget
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _LINES_AT_ONCE = 16
 """Of a long answer; the rest follows when other connections have been served."""
-_MOST_REQUESTS = 64
+_MAX_REQUESTS = 64
 """Answers that may be outstanding on one connection."""
 _LONGEST_SENTENCE = 1000
 _LOGGED = "a fault of ours in the answer to %s; turns go on"
@@ -40,7 +40,7 @@ class Control:
         self._requests = requests
         self._observers = observers
         self._own_uid = os.geteuid()
-        self._door = Door()
+        self._acceptor = Acceptor()
 
     def listen(self, listener: socket.socket) -> None:
         """Accept connections from a listening socket."""
@@ -48,7 +48,7 @@ class Control:
         self._loop.watch(listener.fileno(), lambda _mask: self._accept(listener))
 
     def _accept(self, listener: socket.socket) -> None:
-        accepted = self._door.next(listener)
+        accepted = self._acceptor.next(listener)
         if accepted is None:
             return
         connection = Connection(accepted.fileno(), accepted, self._loop, "", Budget(NO_LIMITS))
@@ -71,7 +71,7 @@ class Control:
 
     def _received(self, asker: Asker, data: bytes) -> None:
         *lines, asker.rest = (asker.rest + data).split(b"\n")
-        if len(asker.rest) > LONGEST or len(asker.answers) + len(lines) > _MOST_REQUESTS:
+        if len(asker.rest) > LONGEST or len(asker.answers) + len(lines) > _MAX_REQUESTS:
             raise Broken("it asks for more than anybody can read")
         for raw in lines:
             asker.answers.append(self._answer(asker, decode(raw)))

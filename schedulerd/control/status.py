@@ -10,7 +10,7 @@ from contract.control import Figures, PodFacts
 from contract.line import Line, encode
 from contract.load import GpuLoad, Load, encode_load
 from contract.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, encode_entry
-from schedulerd.core.model import Gpu, Stage, Tenant
+from schedulerd.core.model import ContainerState, Gpu, Stage
 from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
 from schedulerd.policies import Seconds
@@ -33,13 +33,13 @@ def list_gpus(turns: Turns, node: Node, now: Seconds) -> list[Gpu]:
 
 def _matters(gpu: Gpu) -> bool:
     """Return whether a GPU that NVML does not name is told of; a MIG instance that was taken apart, say, is not."""
-    return bool(gpu.tenants or gpu.missing or gpu.drained or gpu.paused or gpu.fixed_quantum)
+    return bool(gpu.containers or gpu.missing or gpu.drained or gpu.paused or gpu.fixed_quantum)
 
 
 def _gpu_load(gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad:
     return GpuLoad(
         uuid=gpu.uuid,
-        clients=len(gpu.tenants),
+        clients=len(gpu.containers),
         waiting=len(gpu.queue),
         busy=gpu.busy_lately(now),
         memory_used=figures.memory_used,
@@ -62,10 +62,10 @@ def _entries(turns: Turns, node: Node, now: Seconds) -> Iterator[Entry]:
     figures = node.lately(now)
     for gpu in list_gpus(turns, node, now):
         yield _gpu(gpu, figures.get(gpu.uuid, Figures()), now)
-    for tenant in tuple(turns.tenants.values()):
-        yield _container(tenant, node)
-        for uuid in tenant.facts.gpus:
-            yield _place(turns.gpu(uuid), tenant, now)
+    for container in tuple(turns.containers.values()):
+        yield _container(container, node)
+        for uuid in container.facts.gpus:
+            yield _place(turns.gpu(uuid), container, now)
 
 
 def _milliseconds(seconds: Seconds | None) -> int | None:
@@ -83,9 +83,9 @@ def _daemon(turns: Turns, node: Node) -> DaemonStatus:
         policy=rules.policy.name,
         quantum_ms=_milliseconds(rules.fixed_quantum),
         side_by_side=rules.side_by_side,
-        containers=len(turns.tenants),
+        containers=len(turns.containers),
         processes=len(turns.members),
-        jams=turns.jams.jams,
+        deadlocks=turns.deadlocks.deadlocks,
         foreign=node.foreign,
         loop=tuple(node.loop.latencies) if node.loop else (),
         loop_us=_microseconds(node.loop.worked) if node.loop else None,
@@ -97,7 +97,7 @@ def _daemon(turns: Turns, node: Node) -> DaemonStatus:
 def _gpu(gpu: Gpu, figures: Figures, now: Seconds) -> GpuStatus:
     return GpuStatus(
         uuid=gpu.uuid,
-        clients=len(gpu.tenants),
+        clients=len(gpu.containers),
         holders=len(gpu.holders),
         waiting=len(gpu.queue),
         busy=gpu.busy_lately(now),
@@ -116,8 +116,8 @@ def _gpu(gpu: Gpu, figures: Figures, now: Seconds) -> GpuStatus:
     )
 
 
-def _container(tenant: Tenant, node: Node) -> ContainerStatus:
-    facts = tenant.facts
+def _container(container: ContainerState, node: Node) -> ContainerStatus:
+    facts = container.facts
     pod = node.pods.get(facts.key, PodFacts())
     return ContainerStatus(
         key=facts.key,
@@ -125,21 +125,21 @@ def _container(tenant: Tenant, node: Node) -> ContainerStatus:
         pod=pod.pod,
         container=pod.container,
         mode=facts.mode,
-        gang=tenant.gang,
+        gang=container.gang,
         weight=facts.weight,
         priority=facts.priority,
-        processes=len(tenant.processes),
-        pids=tuple(dict.fromkeys(pid for process in tenant.processes if (pid := node.pids.get(process, 0)))),
+        processes=len(container.processes),
+        pids=tuple(dict.fromkeys(pid for process in container.processes if (pid := node.pids.get(process, 0)))),
         memory=facts.memory,
     )
 
 
-def _place(gpu: Gpu, tenant: Tenant, now: Seconds) -> PlaceStatus:
-    share = tenant.shares[gpu.uuid]
-    state, since = _state(gpu, tenant)
-    uncharged = gpu.uncharged(now) if gpu.uuid in tenant.turns else 0.0
+def _place(gpu: Gpu, container: ContainerState, now: Seconds) -> PlaceStatus:
+    share = container.shares[gpu.uuid]
+    state, since = _state(gpu, container)
+    uncharged = gpu.uncharged(now) if gpu.uuid in container.turns else 0.0
     return PlaceStatus(
-        key=tenant.facts.key,
+        key=container.facts.key,
         gpu=gpu.uuid,
         state=state,
         since_ms=None if since is None else max(0, round((now - since) * 1000)),
@@ -155,11 +155,11 @@ def _place(gpu: Gpu, tenant: Tenant, now: Seconds) -> PlaceStatus:
     )
 
 
-def _state(gpu: Gpu, tenant: Tenant) -> tuple[State, Seconds | None]:
+def _state(gpu: Gpu, container: ContainerState) -> tuple[State, Seconds | None]:
     """Return what a container does on a GPU, and since when."""
-    turn, wish = tenant.turns.get(gpu.uuid), tenant.wishes.get(gpu.uuid)
+    turn, request = container.turns.get(gpu.uuid), container.requests.get(gpu.uuid)
     if turn is not None:
         return (State.HOLDS if turn.stage is Stage.RUNNING else State.YIELDS), turn.granted_at
-    if wish is not None:
-        return State.WAITS, wish.since
+    if request is not None:
+        return State.WAITS, request.since
     return State.RESTS, None

@@ -24,7 +24,7 @@ class Hello:
     pid: int
     gpus: tuple[str, ...]
     holding: tuple[Held, ...] = ()
-    beside: tuple[Held, ...] = ()
+    shared: tuple[Held, ...] = ()
     container: str | None = None
     mode: Mode | None = None
     weight: int | None = None
@@ -65,7 +65,7 @@ class Reserve(NamedTuple):
     bytes: int
 
 
-Request = Hello | Want | Done | Using | Reserve
+ClientMessage = Hello | Want | Done | Using | Reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Grant(NamedTuple):
     turn: str
     gpus: tuple[str, ...]
     quantum_ms: int
-    beside: bool = False
+    shared: bool = False
     waiting: bool = False
     keep_ms: int = 0
     """With `waiting`: as in `wanted`."""

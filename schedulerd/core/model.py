@@ -33,8 +33,8 @@ from contract import wire as numbers
 from contract.grammar import AllocationKind, Mode, OnLoss
 from schedulerd.core.messages import Answer, Hello, Welcome
 from schedulerd.core.usage import BusyTime, Share
-from schedulerd.core.wait_queue import WaitingLine
-from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Standing
+from schedulerd.core.wait_queue import WaitQueue
+from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Snapshot
 
 MIB = 1 << 20
 SOMEBODY = ""
@@ -101,7 +101,7 @@ class Stage(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Tenant:
+class ContainerState:
     """A container with at least one process connected; of those that left, `Histories` knows."""
 
     facts: Container
@@ -116,9 +116,9 @@ class Tenant:
     """The pids of its connected processes as the kernel says; where it does not, a number that nobody else has."""
     contexts: int = 0
     """How many processes that makes: each has a context on each card, however often it connects."""
-    anew: bool = False
+    must_reconnect: bool = False
     """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
-    wishes: dict[str, "Wish"] = field(default_factory=dict)
+    requests: dict[str, "Request"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
     groups: dict[tuple[str, ...], tuple["Group", ...]] = field(default_factory=dict)
@@ -140,16 +140,16 @@ def grouped(gpus: tuple["Gpu", ...]) -> Group:
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class Request:
     """A container waits for GPUs: one, or all that a gang has."""
 
-    tenant: Tenant
+    container: ContainerState
     gpus: tuple["Gpu", ...]
     serial: int
     since: Seconds
     by: set[int]
     """The processes that have work."""
-    standings: dict[str, Standing]
+    snapshots: dict[str, Snapshot]
     names: tuple[str, ...]
     together: bool
     aged: bool = False
@@ -164,15 +164,15 @@ class Turn:
     word: int
     """What the gates of its GPUs say while it goes on."""
     name: str
-    tenant: Tenant
+    container: ContainerState
     gpus: tuple["Gpu", ...]
     names: tuple[str, ...]
     granted_at: Seconds
     quantum: Seconds
-    standings: dict[str, Standing]
-    beside: bool
+    snapshots: dict[str, Snapshot]
+    shared: bool
     """Others may be on its GPUs at the same time."""
-    riders: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    processes_running: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The processes that have not yet answered `done`, and the GPUs they may still use."""
     told: bool = False
     """Its processes know that somebody waits."""
@@ -187,15 +187,15 @@ class Gpu:
     """A physical GPU or MIG instance, and who is on it."""
 
     uuid: str
-    queue: WaitingLine[Wish]
+    queue: WaitQueue[Request]
     closed_until: Seconds
     """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
     missing: dict[str, list[int]] = field(default_factory=dict)
     """Containers that had it under an earlier daemon, and the pids of their processes that have not come back."""
     holders: list[Turn] = field(default_factory=list)
-    tenants: dict[str, Tenant] = field(default_factory=dict)
-    claim: Wish | None = None
-    reserving: dict[int, tuple[Tenant, int]] = field(default_factory=dict)
+    containers: dict[str, ContainerState] = field(default_factory=dict)
+    claim: Request | None = None
+    reserving: dict[int, tuple[ContainerState, int]] = field(default_factory=dict)
     """The processes that wait for room here, and the bytes each asked for."""
     grants: int = 0
     switches: int = 0
@@ -278,7 +278,7 @@ class Admit(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """The container behind a connection must be looked up: call `Desk.identified` with the answer."""
+    """The container behind a connection must be looked up: call `Sessions.identified` with the answer."""
 
     client: int
     hello: Hello

@@ -11,7 +11,7 @@ Seconds = float
 FOREVER: Seconds = float("inf")
 
 
-class Standing(NamedTuple):
+class Snapshot(NamedTuple):
     """A container on one GPU, as a policy sees it; fixed when it begins to wait, kept while it holds."""
 
     serial: int
@@ -32,19 +32,19 @@ class Policy:
 
     name: str
     sentence: str
-    rank: Callable[[Standing], float]
+    rank: Callable[[Snapshot], float]
     """The smallest goes first; equals go in the order they came."""
-    patience: Callable[[Standing, Standing, Seconds], Seconds]
+    patience: Callable[[Snapshot, Snapshot, Seconds], Seconds]
     """(holder, who waits, quantum): how long after its grant the holder is asked to yield."""
     ages: bool = True
     """Whether a single that was passed over too often goes first all the same; a gang always does."""
 
 
-def by_arrival(_: Standing) -> float:
+def by_arrival(_: Snapshot) -> float:
     """Nobody goes before who came earlier."""
     return 0.0
 
 
-def a_quantum_each(_holder: Standing, _waiter: Standing, quantum: Seconds) -> Seconds:
+def a_quantum_each(_holder: Snapshot, _waiter: Snapshot, quantum: Seconds) -> Seconds:
     """The holder keeps the GPU for a quantum."""
     return quantum

@@ -1,15 +1,15 @@
 """Weighted GPU time, the default."""
 
-from schedulerd.policies.base import Policy, Seconds, Standing
+from schedulerd.policies.base import Policy, Seconds, Snapshot
 
 _USUAL_WEIGHT = 100
 
 
-def _least_served_first(one: Standing) -> float:
+def _least_served_first(one: Snapshot) -> float:
     return one.virtual
 
 
-def _until_it_has_had_more(holder: Standing, waiter: Standing, quantum: Seconds) -> Seconds:
+def _until_it_has_had_more(holder: Snapshot, waiter: Snapshot, quantum: Seconds) -> Seconds:
     """At least a quantum; longer while the holder has still had less than who waits, which spares needless switches."""
     behind = (waiter.virtual - holder.virtual) * holder.weight / _USUAL_WEIGHT
     return behind if behind > quantum else quantum

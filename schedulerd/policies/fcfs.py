@@ -1,9 +1,9 @@
 """First come, first served, to completion."""
 
-from schedulerd.policies.base import FOREVER, Policy, Seconds, Standing, by_arrival
+from schedulerd.policies.base import FOREVER, Policy, Seconds, Snapshot, by_arrival
 
 
-def _until_it_is_idle(_holder: Standing, _waiter: Standing, _quantum: Seconds) -> Seconds:
+def _until_it_is_idle(_holder: Snapshot, _waiter: Snapshot, _quantum: Seconds) -> Seconds:
     return FOREVER
 
 

@@ -1,9 +1,9 @@
 """Shortest expected burst first."""
 
-from schedulerd.policies.base import Policy, Standing, a_quantum_each
+from schedulerd.policies.base import Policy, Snapshot, a_quantum_each
 
 
-def _shortest_first(one: Standing) -> float:
+def _shortest_first(one: Snapshot) -> float:
     return one.burst
 
 

@@ -23,10 +23,10 @@ from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Asked, Folders
-from schedulerd.identity.lookups import Questions
+from schedulerd.identity.clients import AllocationRegistry, Asked
+from schedulerd.identity.lookups import Lookups
 from schedulerd.policies import FOREVER
-from schedulerd.protocol.sessions import Desk, Registry
+from schedulerd.protocol.sessions import Registry, Sessions
 from schedulerd.server.server import Listeners, Server
 from tests.fakes.wire.client import PATIENCE
 
@@ -48,7 +48,9 @@ class Stage:
         """Also anew, as after the daemon's death: what it held in memory is gone."""
         self.loop = Loop(lambda: time.monotonic() + self.ahead)
         self.node = Node()
-        self.folders = Folders(self.folder, self.node, serve=self.serve, tell=self.ask, pod_of=lambda _pid: self.pod)
+        self.folders = AllocationRegistry(
+            self.folder, self.node, serve=self.serve, tell=self.ask, pod_of=lambda _pid: self.pod
+        )
         self.server = self.folders.server
         self.before_asked: Any = lambda: None
         """Called before a client is looked up."""
@@ -61,8 +63,8 @@ class Stage:
             self.before_asked()
             asked(connection, hello)
 
-        desk = Desk(Turns(Rules(), epoch="0000000a"), registry)
-        return Server(self.loop, desk, Listeners(asked=look_up))
+        sessions = Sessions(Turns(Rules(), epoch="0000000a"), registry)
+        return Server(self.loop, sessions, Listeners(asked=look_up))
 
     def ask(self, said: Who | Forget) -> Any:
         if isinstance(said, Who):
@@ -258,7 +260,7 @@ def books_of(node: Stage) -> Any:
         one._doubted,
         one._foreign,
         node.node.pods,
-        one.questions._open,
+        one.lookups._open,
     ]
 
 
@@ -302,40 +304,40 @@ def asking() -> Any:
         lines.append(who)
         return 1
 
-    return Questions(ask, wanted.__contains__), lines, wanted
+    return Lookups(ask, wanted.__contains__), lines, wanted
 
 
 ALLOCATION = Allocation("k", ("GPU-1",), ("GPU-1__0",), 1.0)
 
 
 def test_a_question_is_put_again_after_pauses_that_grow_to_half_a_minute() -> None:
-    questions, lines, _wanted = asking()
-    questions.put(ALLOCATION, None, 0.0)
+    lookups, lines, _wanted = asking()
+    lookups.put(ALLOCATION, None, 0.0)
     times = [0.0]
     while len(times) < 9:
-        times.append(questions.next_alarm)
-        questions.put_due(times[-1])
+        times.append(lookups.next_alarm)
+        lookups.put_due(times[-1])
 
     assert len(lines) == 9
     assert [b - a for a, b in pairwise(times)] == [3, 4, 6, 10, 18, 32, 32, 32]
 
 
 def test_nobody_is_asked_for_who_has_gone_until_somebody_comes() -> None:
-    questions, lines, wanted = asking()
-    questions.put(ALLOCATION, None, 0.0)
+    lookups, lines, wanted = asking()
+    lookups.put(ALLOCATION, None, 0.0)
     wanted.clear()
-    questions.put_due(questions.next_alarm)
-    assert (len(lines), questions.next_alarm) == (1, FOREVER)
-    questions.put(ALLOCATION, None, 100.0)
+    lookups.put_due(lookups.next_alarm)
+    assert (len(lines), lookups.next_alarm) == (1, FOREVER)
+    lookups.put(ALLOCATION, None, 100.0)
 
-    assert (len(lines), questions.next_alarm < FOREVER) == (2, True)
+    assert (len(lines), lookups.next_alarm < FOREVER) == (2, True)
 
 
 def test_an_observer_that_comes_is_asked_at_once_whatever_is_open() -> None:
-    questions, lines, _wanted = asking()
-    questions.put(ALLOCATION, "uid-1", 0.0)
-    questions.put_all(0.5)
-    questions.close("k.1000")
-    questions.put_all(1.0)
+    lookups, lines, _wanted = asking()
+    lookups.put(ALLOCATION, "uid-1", 0.0)
+    lookups.put_all(0.5)
+    lookups.close("k.1000")
+    lookups.put_all(1.0)
 
     assert [who.uid for who in lines] == ["uid-1", "uid-1"]
