@@ -22,7 +22,7 @@ from schedulerd.errors import NoMemory
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.loop import Loop
 from schedulerd.protocol.budget import Budget, Limits
-from schedulerd.protocol.sessions import Desk
+from schedulerd.protocol.sessions import Sessions
 from schedulerd.server.server import Server, bind
 from tests.fakes.containers import Floor
 from tests.fakes.wire.allocations import Containers, known_containers
@@ -201,7 +201,7 @@ class Nobody:
 
 def test_a_postponed_connection_that_ends_is_let_go_of_at_once(tmp_path: Path) -> None:
     loop = Loop()
-    server = Server(loop, Desk(Turns(Rules(), epoch="0000000a"), Nobody()))
+    server = Server(loop, Sessions(Turns(Rules(), epoch="0000000a"), Nobody()))
     server.listen(bind(tmp_path / "socket", 0o600), "noisy")
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.connect(str(tmp_path / "socket"))
