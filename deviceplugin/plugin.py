@@ -23,7 +23,7 @@ from adapters.pages.server import Server
 from contract import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
-from deviceplugin.core.events import Allocated, CallRefused, Happening, event_of
+from deviceplugin.core.events import Allocated, CallRefused, Happening, Tell, event_of
 from deviceplugin.core.retention import Books
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.monitor import Watch
@@ -56,10 +56,12 @@ _AHEAD_SECONDS = 5.0
 class Plugin:
     """One plugin with all its parts; `run` returns when `stop` is set."""
 
-    def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None, listener: Tell | None = None
+    ) -> None:
         self.settings = settings
         self.has_failed = False
-        self._cluster = cluster
+        self._cluster, self._listener = cluster, listener
         self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
@@ -101,6 +103,8 @@ class Plugin:
             self.steward.hurry()
         if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
             self.steward.note_refused_size(happening.size)
+        if self._listener is not None:
+            self._listener(happening)
 
     def look_ahead(self) -> None:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""

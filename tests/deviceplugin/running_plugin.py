@@ -36,8 +36,8 @@ RunPlugin = Callable[..., Setup]
 def running(settings: Settings, *, gpus: int = 4) -> Iterator[Setup]:
     """The plugin in a thread, registered or not, as its kubelet wants."""
     library = FakeLibrary(*(make_gpu(number) for number in range(gpus)))
-    plugin, happenings, stop = Plugin(settings, library), Happenings(), threading.Event()
-    happenings.listen_to(plugin)
+    happenings, stop = Happenings(), threading.Event()
+    plugin = Plugin(settings, library, listener=happenings.remember)
     thread = threading.Thread(target=plugin.run, args=(stop,))
     thread.start()
     try:

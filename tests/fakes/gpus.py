@@ -20,7 +20,6 @@ from deviceplugin.core.events import Happening
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.plugin import Plugin
 
 T = TypeVar("T")
 
@@ -126,18 +125,11 @@ class Happenings:
         self.all: list[Happening] = []
         self._news = threading.Condition()
 
-    def listen_to(self, plugin: Plugin) -> None:
-        """Beside whoever else is told; before the plugin runs."""
-        tell = plugin.tell
-
-        def told(happening: Happening) -> None:
-            tell(happening)
-            with self._news:
-                self.all.append(happening)
-                self._news.notify_all()
-
-        plugin.tell = told  # type: ignore[method-assign]
-        plugin.watch._tell = told
+    def remember(self, happening: Happening) -> None:
+        """Keep what a plugin told; wake the tests that wait for it."""
+        with self._news:
+            self.all.append(happening)
+            self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
         """The so many-th of its kind that is the one."""

@@ -161,8 +161,8 @@ def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin
 
 
 def test_a_spare_changes_nothing_on_the_node_and_tells_nothing(settings: Settings) -> None:
-    plugin, happenings = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1))), Happenings()
-    plugin.steward.add_event = happenings.all.append  # type: ignore[method-assign,assignment]
+    happenings = Happenings()
+    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), listener=happenings.remember)
     plugin.look_ahead()
 
     assert len(plugin.board.view.inventory.shared) == 1
