@@ -38,7 +38,7 @@ from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
 from deviceplugin.node.state_file import Note
-from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.reconciler import Reconciler, ReconcilerParts
 from deviceplugin.reporting.log import write_log
 from deviceplugin.reporting.metrics import Counts, NodeCollector
 from deviceplugin.reporting.node_reports import Cluster, KubernetesCluster
@@ -79,11 +79,11 @@ class Plugin:
             tell_foreign=self.watch.tell_foreign,
             grace=settings.times.others,
         )
-        self.steward = Steward(self._steward_parts(cluster))
+        self.reconciler = Reconciler(self._reconciler_parts(cluster))
         self.registry.register(
             NodeCollector(
                 self.board,
-                lambda: self.steward.books,
+                lambda: self.reconciler.books,
                 lambda: self.memory.fresh() is not None,
                 lambda: self.books.answers,
                 cluster.dropped_events if cluster else None,
@@ -100,9 +100,9 @@ class Plugin:
         if event is not None and self._cluster is not None:
             self._cluster.tell(event)
         if isinstance(happening, Allocated):
-            self.steward.hurry()
+            self.reconciler.wake()
         if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
-            self.steward.note_refused_size(happening.size)
+            self.reconciler.note_refused_size(happening.size)
         if self._listener is not None:
             self._listener(happening)
 
@@ -128,7 +128,7 @@ class Plugin:
         self.files.prepare()
         self._learn_drained()  # before the first slot is told
         self._scan_first(stop)
-        self.steward.repair(Books())  # from the folders alone: containers may start before the first look
+        self.reconciler.repair(Books())  # from the folders alone: containers may start before the first look
         self.books.look_for_others()
         self._is_prepared = True
 
@@ -168,7 +168,7 @@ class Plugin:
             yield
         finally:
             stop.set()
-            self.steward.end()
+            self.reconciler.end()
             if self._cluster is not None:
                 self._cluster.stop()
             for thread in threads:
@@ -188,7 +188,7 @@ class Plugin:
             ("gpus", partial(self.watch.run, stop)),
             ("guard", partial(self.watch.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
-            ("steward", partial(self.steward.run, stop)),
+            ("steward", partial(self.reconciler.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
             *([("events", self._cluster.tell_events)] if self._cluster is not None else []),
         ]
@@ -224,7 +224,7 @@ class Plugin:
         if uses_cdi != self.files.uses_cdi:
             log.warning("containers get their parts by %s from now on", "CDI" if uses_cdi else "mounts")
             self.files.uses_cdi = uses_cdi
-            self.steward.repair_again()
+            self.reconciler.repair_again()
 
     def _kubelet_side(self) -> KubeletSide:
         folder = self.settings.kubelet_folder
@@ -240,8 +240,8 @@ class Plugin:
             most_per_container=self.settings.most_per_container,
         )
 
-    def _steward_parts(self, cluster: Cluster | None) -> StewardParts:
-        return StewardParts(
+    def _reconciler_parts(self, cluster: Cluster | None) -> ReconcilerParts:
+        return ReconcilerParts(
             board=self.board,
             files=self.files,
             books=self.books,

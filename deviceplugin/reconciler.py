@@ -29,7 +29,7 @@ _FLOOD_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StewardParts:
+class ReconcilerParts:
     """What the steward works with."""
 
     board: Board
@@ -40,10 +40,10 @@ class StewardParts:
     clock: Callable[[], float] = time.monotonic
 
 
-class Steward:
+class Reconciler:
     """Looks at the books every few seconds, and at once after an allocation or a refusal."""
 
-    def __init__(self, parts: StewardParts) -> None:
+    def __init__(self, parts: ReconcilerParts) -> None:
         self._parts = parts
         self._news = threading.Event()
         self._urgent = threading.Event()
@@ -56,7 +56,7 @@ class Steward:
         self.books: Books | None = None
         """The newest, for metrics; None until the kubelet answered."""
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
         """Something was allocated."""
         self._news.set()
 

@@ -21,7 +21,7 @@ from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.state_file import Note
 from deviceplugin.plugin import Plugin
-from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.reconciler import Reconciler, ReconcilerParts
 from deviceplugin.reporting.node_reports import ClusterUnavailable
 from deviceplugin.settings import Settings
 from tests.deviceplugin.running_plugin import FAST
@@ -72,10 +72,10 @@ class Desk:
     now: float = 0.0
     foreign: Mapping[str, str] = field(default_factory=dict)
     news: threading.Condition = field(default_factory=threading.Condition)
-    steward: Steward = field(init=False)
+    reconciler: Reconciler = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = StewardParts(
+        parts = ReconcilerParts(
             board=self.board,
             files=self.files,
             books=KubeletBooks(
@@ -90,7 +90,7 @@ class Desk:
             cluster=self.cluster,
             clock=lambda: self.now,
         )
-        self.steward = Steward(parts)
+        self.reconciler = Reconciler(parts)
 
     def learn_foreign(self, foreign: Mapping[str, str]) -> None:
         with self.news:
@@ -101,7 +101,7 @@ class Desk:
         """One look at such books at such a time."""
         self.now = at
         assignments = (Assignment("ns", "pod", "main", shown),) if shown else ()
-        self.steward.look(Books(assignments, kept))
+        self.reconciler.look(Books(assignments, kept))
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_reboot_loses_nothing(desk: Desk) -> None:
     for path in desk.files.layout.cdi.iterdir():
         path.unlink()
     desk.files.layout.cdi.rmdir()
-    desk.steward.repair(Books((), frozenset({frozenset({A0, B0})})))
+    desk.reconciler.repair(Books((), frozenset({frozenset({A0, B0})})))
 
     assert desk.files.is_whole(allocation)
     assert desk.files.read(allocation.key) == allocation
@@ -166,7 +166,7 @@ def test_a_reboot_loses_nothing(desk: Desk) -> None:
 
 def test_folders_that_were_lost_are_made_anew_for_slots_in_use(desk: Desk) -> None:
     books = Books((Assignment("ns", "pod", "main", (A0,)),), frozenset({frozenset({B0}), frozenset({"GPU-gone__1"})}))
-    desk.steward.repair(books)
+    desk.reconciler.repair(books)
 
     assert folders(desk) == sorted([key_of([A0]), key_of([B0])])
 
@@ -174,7 +174,7 @@ def test_folders_that_were_lost_are_made_anew_for_slots_in_use(desk: Desk) -> No
 def test_a_folder_whose_record_is_not_whole_goes(desk: Desk) -> None:
     desk.files.write(made(A0))
     (desk.files.layout.allocation(key_of([A0])) / "allocation.json").write_text("")
-    desk.steward.repair(Books((), frozenset()))
+    desk.reconciler.repair(Books((), frozenset()))
 
     assert folders(desk) == []
 
@@ -244,7 +244,7 @@ def test_the_annotation_becomes_true_after_the_flood(desk: Desk) -> None:
 def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: Desk) -> None:
     full = INVENTORY.shared[0].ids()
     desk.look(*full, at=0.0)
-    desk.steward.note_refused_size(2)
+    desk.reconciler.note_refused_size(2)
     desk.look(*full, at=0.1)
     desk.look(*full[1:], at=0.2)
 
@@ -253,13 +253,13 @@ def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: De
 
 def test_slots_of_init_containers_are_not_room_and_old_books_do_not_end_the_care(desk: Desk) -> None:
     """Else a Deployment's next pod comes here at once, is refused, and so without end."""
-    desk.steward.repair(Books())
+    desk.reconciler.repair(Books())
     desk.look(at=0.0)
-    desk.steward.books = Books((), frozenset())
+    desk.reconciler.books = Books((), frozenset())
     full = [{"ResourceName": names.RESOURCE, "DeviceIDs": {"-1": [each]}} for each in INVENTORY.shared[0].ids()]
     (desk.files.layout.root / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": full}}))
-    desk.steward.note_refused_size(2)
-    desk.steward._look_once()
+    desk.reconciler.note_refused_size(2)
+    desk.reconciler._look_once()
 
     assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
 
@@ -268,11 +268,11 @@ def test_a_refusal_while_the_books_are_read_is_not_forgotten_for_them(desk: Desk
     full = INVENTORY.shared[0].ids()
 
     def refuse_meanwhile() -> Listed:
-        desk.steward.note_refused_size(2)
+        desk.reconciler.note_refused_size(2)
         return Listed()
 
     desk.kubelet.list_pods = refuse_meanwhile  # type: ignore[method-assign]
-    desk.steward._look_once()
+    desk.reconciler._look_once()
     desk.look(*full, at=5.0)
 
     assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
@@ -292,12 +292,12 @@ def test_an_api_server_that_is_away_is_told_later(desk: Desk) -> None:
 def test_another_plugins_gpus_are_told_to_the_inventory(desk: Desk) -> None:
     desk.kubelet.others = {A: "nvidia.com/gpu"}
     stop = threading.Event()
-    thread = threading.Thread(target=desk.steward.run, args=(stop,))
+    thread = threading.Thread(target=desk.reconciler.run, args=(stop,))
     thread.start()
     with desk.news:
         assert desk.news.wait_for(lambda: desk.foreign, 10)
     stop.set()
-    desk.steward.end()
+    desk.reconciler.end()
     thread.join(10)
 
     assert desk.foreign == {A: "nvidia.com/gpu"}
