@@ -32,7 +32,7 @@ from deviceplugin.gpus.publisher import Board
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.kubelet.pod_resources import KubeletPods
-from deviceplugin.kubelet.registrar import KubeletSide, Living
+from deviceplugin.kubelet.registrar import KubeletSide, Registrar
 from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
@@ -117,11 +117,11 @@ class Plugin:
         self._is_serving = True
         with self._served():
             self._prepare(stop)
-            living = Living(self._kubelet_side(), self._parts(), self.tell)
-            with contextlib.closing(living):
-                living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
+            registrar = Registrar(self._kubelet_side(), self._parts(), self.tell)
+            with contextlib.closing(registrar):
+                registrar.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
                 with self._in_threads(stop):
-                    living.run(stop)
+                    registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
         self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare

@@ -44,7 +44,7 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class RegistrationState:
     """What is remembered of the present server."""
 
     registered_with: SocketId | None = None
@@ -59,42 +59,42 @@ class Life:
     """While not registered: why."""
 
 
-def cause_to_renew(life: Life, seen: Seen, *, now: float) -> Cause | None:
+def cause_to_renew(state: RegistrationState, seen: Seen, *, now: float) -> Cause | None:
     """Why a new server is needed now, or None."""
     if seen.kubelet is None:
         return None
-    if life.registered_with is None:
-        return life.pending if now >= life.not_before or seen.kubelet != life.tried_with else None
-    return _trouble(life, seen, now)
+    if state.registered_with is None:
+        return state.pending if now >= state.not_before or seen.kubelet != state.tried_with else None
+    return _trouble(state, seen, now)
 
 
-def _trouble(life: Life, seen: Seen, now: float) -> Cause | None:
-    if seen.kubelet != life.registered_with:
+def _trouble(state: RegistrationState, seen: Seen, now: float) -> Cause | None:
+    if seen.kubelet != state.registered_with:
         return Cause.KUBELET_RESTARTED
     if not seen.own_socket:
         return Cause.SOCKET_REMOVED
     if seen.opened and not seen.open_now:
         return Cause.STREAM_ENDED
-    if not seen.opened and now - life.registered_at > STREAM_SECONDS:
+    if not seen.opened and now - state.registered_at > STREAM_SECONDS:
         return Cause.STREAM_NEVER_CAME
     return None
 
 
-def lose(life: Life, cause: Cause, *, now: float) -> Life:
+def lose(state: RegistrationState, cause: Cause, *, now: float) -> RegistrationState:
     """The life after the server was broken: the next comes the later, the more troubles there were in a row."""
-    steady = life.registered_with is not None and now - life.registered_at > STEADY_SECONDS
+    steady = state.registered_with is not None and now - state.registered_at > STEADY_SECONDS
     fresh = steady or cause in (Cause.FIRST, Cause.KUBELET_RESTARTED)
-    troubles = 0 if fresh else life.troubles + 1
+    troubles = 0 if fresh else state.troubles + 1
     doublings = min(troubles - 1, _MOST_DOUBLINGS)
     wait = min(FIRST_WAIT_SECONDS * 2**doublings, LONGEST_WAIT_SECONDS) if troubles else 0.0
-    return Life(tried_with=life.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
+    return RegistrationState(tried_with=state.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
 
 
-def tried(life: Life, kubelet: SocketId) -> Life:
+def tried(state: RegistrationState, kubelet: SocketId) -> RegistrationState:
     """The life while the kubelet is being told."""
-    return replace(life, tried_with=kubelet)
+    return replace(state, tried_with=kubelet)
 
 
-def registered(life: Life, kubelet: SocketId, *, now: float) -> Life:
+def registered(state: RegistrationState, kubelet: SocketId, *, now: float) -> RegistrationState:
     """The life after the kubelet said yes."""
-    return replace(life, registered_with=kubelet, registered_at=now)
+    return replace(state, registered_with=kubelet, registered_at=now)
