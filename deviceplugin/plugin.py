@@ -28,7 +28,7 @@ from deviceplugin.core.retention import Books
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.monitor import Watch
 from deviceplugin.gpus.nvml import GpuLibrary, Nvml
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.kubelet.pod_resources import KubeletPods
@@ -65,9 +65,9 @@ class Plugin:
         self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
-        self.board = Board()
+        self.publisher = Publisher()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
-        self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
+        self.watch = Watch(library, self.publisher, settings.rules, settings.times, self.tell)
         self._drained = Note(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
@@ -82,7 +82,7 @@ class Plugin:
         self.reconciler = Reconciler(self._reconciler_parts(cluster))
         self.registry.register(
             NodeCollector(
-                self.board,
+                self.publisher,
                 lambda: self.reconciler.books,
                 lambda: self.memory.fresh() is not None,
                 lambda: self.books.answers,
@@ -232,7 +232,7 @@ class Plugin:
 
     def _parts(self) -> Parts:
         return Parts(
-            board=self.board,
+            publisher=self.publisher,
             files=self.files,
             tell=self.tell,
             start_check=NodeCheck(self.files, self.memory.scheduler_answers, self.tell),
@@ -242,7 +242,7 @@ class Plugin:
 
     def _reconciler_parts(self, cluster: Cluster | None) -> ReconcilerParts:
         return ReconcilerParts(
-            board=self.board,
+            publisher=self.publisher,
             files=self.files,
             books=self.books,
             times=self.settings.times,

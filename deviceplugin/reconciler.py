@@ -17,7 +17,7 @@ from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.node_labels import describe_node, enough_room
 from deviceplugin.core.retention import Books, Waiting
 from deviceplugin.errors import NodeNotReady, Refused
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
@@ -32,7 +32,7 @@ _FLOOD_SECONDS = 0.1
 class ReconcilerParts:
     """What the steward works with."""
 
-    board: Board
+    publisher: Publisher
     files: NodeFiles
     books: KubeletBooks
     times: Times
@@ -104,7 +104,7 @@ class Reconciler:
     def repair(self, books: Books) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
         self._parts.files.prepare()
-        files, inventory = self._parts.files, self._parts.board.view.inventory
+        files, inventory = self._parts.files, self._parts.publisher.view.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
         for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
             try:
@@ -141,11 +141,11 @@ class Reconciler:
         pause = parts.times.report if alone - self._announced else parts.times.release
         if alone and now - self._announced_at >= pause:
             self._announced, self._announced_at = alone, now
-            parts.board.announce_again()
+            parts.publisher.announce_again()
 
     def _tell_words(self, books: Books, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
-        view = parts.board.view
+        view = parts.publisher.view
         free = retention.free_slots(view, books)
         if is_newest and enough_room(view, free, self._refused_size):
             self._refused_size = 0

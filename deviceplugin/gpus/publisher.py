@@ -9,7 +9,7 @@ import threading
 from deviceplugin.core.device_list import View
 
 
-class Board:
+class Publisher:
     """The newest view, and a number that grows when the list of devices must be told again."""
 
     def __init__(self, view: View | None = None) -> None:

@@ -22,7 +22,7 @@ from deviceplugin.core.allocation import allocate
 from deviceplugin.core.device_list import View
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class StartCheck(Protocol):
 class Parts:
     """What the calls work with."""
 
-    board: Board
+    publisher: Publisher
     files: NodeFiles
     tell: Tell
     start_check: StartCheck
@@ -104,11 +104,11 @@ class DevicePlugin:
 
     def list_and_watch(self, _request: messages.Empty, context: rpc.Context) -> Iterator[messages.ListAndWatchResponse]:
         """The list now, and again whenever it changes."""
-        board, edition = self._parts.board, 0
-        context.add_callback(board.wake)
+        publisher, edition = self._parts.publisher, 0
+        context.add_callback(publisher.wake)
         with self._streams.one():
             while context.is_active() and not self._streams.stopping.is_set():
-                newest, view = board.wait_for_edition(edition, seconds=_LOOK_SECONDS)
+                newest, view = publisher.wait_for_edition(edition, seconds=_LOOK_SECONDS)
                 if newest > edition:
                     edition = newest
                     yield list_devices(view)
@@ -118,7 +118,7 @@ class DevicePlugin:
     ) -> messages.PreferredAllocationResponse:
         """Never raises."""
         began = time.perf_counter()
-        answer = prefer(request, self._parts.board.view, self._parts.policy)
+        answer = prefer(request, self._parts.publisher.view, self._parts.policy)
         self._parts.tell(CallTook("GetPreferredAllocation", time.perf_counter() - began))
         return answer
 
@@ -153,7 +153,9 @@ class DevicePlugin:
 
     def _allocate_one(self, device_ids: tuple[str, ...]) -> messages.ContainerAllocateResponse:
         parts = self._parts
-        allocation = allocate(device_ids, parts.board.view.inventory, most=parts.most_per_container, now=parts.clock())
+        allocation = allocate(
+            device_ids, parts.publisher.view.inventory, most=parts.most_per_container, now=parts.clock()
+        )
         parts.files.write(allocation)
         parts.tell(Allocated(allocation))
         return answer_for(allocation, parts.files)
@@ -161,7 +163,7 @@ class DevicePlugin:
     def _check_start(self, device_ids: tuple[str, ...]) -> None:
         """The record that Allocate wrote, or one made anew; then whatever else a container needs."""
         parts = self._parts
-        wanted = allocate(device_ids, parts.board.view.inventory, most=0, now=parts.clock())
+        wanted = allocate(device_ids, parts.publisher.view.inventory, most=0, now=parts.clock())
         allocation = parts.files.read(wanted.key) or wanted
         if not parts.files.is_whole(allocation):
             log.warning("allocation %s was not whole on the node: made anew", allocation.key)

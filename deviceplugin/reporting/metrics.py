@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
 from deviceplugin.core.retention import Books, free_slots
 from deviceplugin.errors import REFUSALS
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 _CALLS = ("GetPreferredAllocation", "Allocate", "PreStartContainer")
@@ -26,7 +26,7 @@ _PREFIX = "nvshare_device_plugin"
 class NodeCollector(Collector):
     """What is true at the moment of the question."""
 
-    board: Board
+    publisher: Publisher
     books: Callable[[], Books | None]
     load_is_fresh: Callable[[], bool]
     pod_resources: Callable[[], Mapping[str, bool]]
@@ -51,7 +51,7 @@ class NodeCollector(Collector):
             yield CounterMetricFamily(name, "Events that the cluster was not told.", value=self.dropped_events())
 
     def _gpus(self) -> Iterator[Metric]:
-        view = self.board.view
+        view = self.publisher.view
         slots = GaugeMetricFamily(f"{_PREFIX}_slots", "Slots of a shared GPU.", labels=["uuid", "model"])
         healthy = GaugeMetricFamily(f"{_PREFIX}_gpu_healthy", "1 while a GPU is given out.", labels=["uuid"])
         refused = GaugeMetricFamily(f"{_PREFIX}_gpu_refused", "1: a GPU is not shared.", labels=["uuid", "reason"])
@@ -63,7 +63,7 @@ class NodeCollector(Collector):
         yield from (slots, healthy, refused)
 
     def _pods(self, books: Books) -> Iterator[Metric]:
-        view = self.board.view
+        view = self.publisher.view
         free = GaugeMetricFamily(f"{_PREFIX}_free_slots", "Slots that nobody has.", labels=["uuid"])
         for uuid, slots in free_slots(view, books).items():
             free.add_metric([uuid], slots)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings, Times
 from tests.fakes.gpus import FakeLibrary, Happenings, make_gpu
@@ -25,8 +25,8 @@ class Setup:
     settings: Settings
 
     @property
-    def board(self) -> Board:
-        return self.plugin.board
+    def publisher(self) -> Publisher:
+        return self.plugin.publisher
 
 
 RunPlugin = Callable[..., Setup]

@@ -16,7 +16,7 @@ from deviceplugin.core.device_list import View
 from deviceplugin.core.events import GpuRecovered, NodeEvent, Registered
 from deviceplugin.core.retention import Assignment, Books, Listed
 from deviceplugin.errors import NodeNotReady
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.state_file import Note
@@ -66,7 +66,7 @@ class Desk:
     """A steward with everything around it; `now` is its clock."""
 
     files: NodeFiles
-    board: Board
+    publisher: Publisher
     kubelet: FakeKubelet
     cluster: FakeCluster
     now: float = 0.0
@@ -76,7 +76,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         parts = ReconcilerParts(
-            board=self.board,
+            publisher=self.publisher,
             files=self.files,
             books=KubeletBooks(
                 kubelet=self.kubelet,
@@ -108,7 +108,7 @@ class Desk:
 def desk(settings: Settings) -> Desk:
     files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=True)
     files.prepare()
-    return Desk(files, Board(View(INVENTORY)), FakeKubelet(), FakeCluster())
+    return Desk(files, Publisher(View(INVENTORY)), FakeKubelet(), FakeCluster())
 
 
 def made(*device_ids: str, at: float = 0.0) -> Allocation:
@@ -181,13 +181,13 @@ def test_a_folder_whose_record_is_not_whole_goes(desk: Desk) -> None:
 
 def test_the_kubelet_is_made_to_write_its_checkpoint_when_only_that_keeps_a_folder(desk: Desk) -> None:
     desk.files.write(made(A0))
-    edition, _ = desk.board.wait_for_edition(0, seconds=0)
+    edition, _ = desk.publisher.wait_for_edition(0, seconds=0)
     for at in (0.0, 10.0, 59.0, 60.0):
         desk.look(kept=frozenset({frozenset({A0})}), at=at)
 
-    assert desk.board.wait_for_edition(0, seconds=0)[0] - edition == 2, "at most once in the release time"
+    assert desk.publisher.wait_for_edition(0, seconds=0)[0] - edition == 2, "at most once in the release time"
     desk.look(kept=frozenset({frozenset({A0}), frozenset({B0})}), at=62.0)
-    assert desk.board.wait_for_edition(0, seconds=0)[0] - edition == 3, "but soon for another pod that has ended"
+    assert desk.publisher.wait_for_edition(0, seconds=0)[0] - edition == 3, "but soon for another pod that has ended"
 
 
 # ---------------------------------------------------------------------------------------------- the hook

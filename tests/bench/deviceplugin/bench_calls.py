@@ -16,7 +16,7 @@ from contract.sharing import placement
 from contract.sharing.placement import Policy
 from contract.sharing.scoring import Weights, penalties
 from deviceplugin.core.device_list import View
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.layout import Layout
@@ -54,7 +54,7 @@ def parts_of(folder: Path) -> Iterator[Parts]:
     files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
     files.prepare()
     yield Parts(
-        board=Board(View(INVENTORY)),
+        publisher=Publisher(View(INVENTORY)),
         files=files,
         tell=lambda _: None,
         start_check=NodeCheck(files, lambda: False, lambda _: None),
