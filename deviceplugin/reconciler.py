@@ -104,7 +104,7 @@ class Reconciler:
     def repair(self, books: Books) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
         self._parts.files.prepare()
-        files, inventory = self._parts.files, self._parts.publisher.view.inventory
+        files, inventory = self._parts.files, self._parts.publisher.device_list.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
         for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
             try:
@@ -145,11 +145,11 @@ class Reconciler:
 
     def _tell_words(self, books: Books, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
-        view = parts.publisher.view
-        free = retention.free_slots(view, books)
-        if is_newest and enough_room(view, free, self._refused_size):
+        device_list = parts.publisher.device_list
+        free = retention.free_slots(device_list, books)
+        if is_newest and enough_room(device_list, free, self._refused_size):
             self._refused_size = 0
-        words = describe_node(view, free, refused_size=self._refused_size)
+        words = describe_node(device_list, free, refused_size=self._refused_size)
         is_urgent = self._words.told is None or words.labels != self._words.told.labels
         if parts.cluster is None or not node_writes.words_to_tell(self._words, words, now=now, urgent=is_urgent):
             return

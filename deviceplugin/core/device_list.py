@@ -10,7 +10,7 @@ from contract.sharing.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DeviceList:
     """One moment: which GPUs are shared, and which of them may not be given out."""
 
     inventory: Inventory = field(default_factory=Inventory)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from contract import node
 from contract.sharing.inventory import Gpu
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 
 _MEBIBYTE = 1 << 20
 
@@ -23,10 +23,10 @@ class NodeWords:
     annotations: Mapping[str, str]
 
 
-def describe_node(view: View, free: Mapping[str, int], *, refused_size: int = 0) -> NodeWords:
+def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_size: int = 0) -> NodeWords:
     """The words for what is shared now; `refused_size` is what was asked of too few GPUs, or 0."""
-    gpus = [shared.gpu for shared in view.inventory.shared]
-    healthy = [gpu for gpu in gpus if gpu.uuid not in view.unhealthy]
+    gpus = [shared.gpu for shared in device_list.inventory.shared]
+    healthy = [gpu for gpu in gpus if gpu.uuid not in device_list.unhealthy]
     with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
     count = with_room if with_room < refused_size else len(healthy)
     return NodeWords(
@@ -50,6 +50,6 @@ def _describe(gpus: list[Gpu]) -> dict[str, str]:
     return words
 
 
-def enough_room(view: View, free: Mapping[str, int], size: int) -> bool:
+def enough_room(device_list: DeviceList, free: Mapping[str, int], size: int) -> bool:
     """Have that many healthy GPUs a free slot?"""
-    return sum(1 for uuid, slots in free.items() if slots > 0 and uuid not in view.unhealthy) >= size
+    return sum(1 for uuid, slots in free.items() if slots > 0 and uuid not in device_list.unhealthy) >= size

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from contract.allocation import Allocation
 from deviceplugin.core.checkpoint import IdSet
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 
 CAUTION = 10
 """How many times longer a folder stays when the checkpoint cannot be read."""
@@ -101,11 +101,11 @@ def release(
     return gone, still
 
 
-def free_slots(view: View, books: Books) -> dict[str, int]:
+def free_slots(device_list: DeviceList, books: Books) -> dict[str, int]:
     """How many slots each shared GPU has to give: none while it is unhealthy."""
-    slot_of = view.inventory.slot_of
+    slot_of = device_list.inventory.slot_of
     used = Counter(slot_of[device_id].uuid for device_id in books.taken() if device_id in slot_of)
     return {
-        shared.gpu.uuid: 0 if shared.gpu.uuid in view.unhealthy else shared.slots - used[shared.gpu.uuid]
-        for shared in view.inventory.shared
+        shared.gpu.uuid: 0 if shared.gpu.uuid in device_list.unhealthy else shared.slots - used[shared.gpu.uuid]
+        for shared in device_list.inventory.shared
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from adapters.nvml import Xid
 from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core import health
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
 from deviceplugin.core.health import GpuHealth
 from deviceplugin.core.inventory import Rules, take_stock
@@ -54,7 +54,7 @@ class Watch:
         self._beat()
         self.has_scanned = True
         self._publish()
-        return self._publisher.view.inventory
+        return self._publisher.device_list.inventory
 
     def tell_foreign(self, foreign: Mapping[str, str]) -> None:
         """GPUs that another plugin gives out on this node, each with its resource."""
@@ -156,7 +156,7 @@ class Watch:
             inventory = take_stock(self._gpus.values(), self._rules, self._foreign)
             troubled = self._troubled()
             shared = {each.gpu.uuid for each in inventory.shared}
-            self._publisher.publish(View(inventory, frozenset(troubled.keys() & shared)))
+            self._publisher.publish(DeviceList(inventory, frozenset(troubled.keys() & shared)))
             self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
 
     def _troubled(self) -> dict[str, str]:

@@ -51,27 +51,27 @@ class NodeCollector(Collector):
             yield CounterMetricFamily(name, "Events that the cluster was not told.", value=self.dropped_events())
 
     def _gpus(self) -> Iterator[Metric]:
-        view = self.publisher.view
+        device_list = self.publisher.device_list
         slots = GaugeMetricFamily(f"{_PREFIX}_slots", "Slots of a shared GPU.", labels=["uuid", "model"])
         healthy = GaugeMetricFamily(f"{_PREFIX}_gpu_healthy", "1 while a GPU is given out.", labels=["uuid"])
         refused = GaugeMetricFamily(f"{_PREFIX}_gpu_refused", "1: a GPU is not shared.", labels=["uuid", "reason"])
-        for shared in view.inventory.shared:
+        for shared in device_list.inventory.shared:
             slots.add_metric([shared.gpu.uuid, shared.gpu.model], shared.slots)
-            healthy.add_metric([shared.gpu.uuid], float(shared.gpu.uuid not in view.unhealthy))
-        for uuid, refusal in view.inventory.refused.items():
+            healthy.add_metric([shared.gpu.uuid], float(shared.gpu.uuid not in device_list.unhealthy))
+        for uuid, refusal in device_list.inventory.refused.items():
             refused.add_metric([uuid, refusal.code], 1.0)
         yield from (slots, healthy, refused)
 
     def _pods(self, books: Books) -> Iterator[Metric]:
-        view = self.publisher.view
+        device_list = self.publisher.device_list
         free = GaugeMetricFamily(f"{_PREFIX}_free_slots", "Slots that nobody has.", labels=["uuid"])
-        for uuid, slots in free_slots(view, books).items():
+        for uuid, slots in free_slots(device_list, books).items():
             free.add_metric([uuid], slots)
         labels = ["namespace", "pod", "container", "uuid"]
         assigned = GaugeMetricFamily(f"{_PREFIX}_assignment", "1: a container has a slot of the GPU.", labels=labels)
         for each in books.assignments:
             for device_id in each.device_ids:
-                slot = view.inventory.slot_of.get(device_id)
+                slot = device_list.inventory.slot_of.get(device_id)
                 uuid = slot.uuid if slot else device_id
                 assigned.add_metric([each.namespace, each.pod, each.container, uuid], 1.0)
         yield from (free, assigned)

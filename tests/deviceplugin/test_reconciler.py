@@ -12,7 +12,7 @@ from contract import names, node
 from contract.allocation import Allocation, key_of
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, NodeEvent, Registered
 from deviceplugin.core.retention import Assignment, Books, Listed
 from deviceplugin.errors import NodeNotReady
@@ -108,7 +108,7 @@ class Desk:
 def desk(settings: Settings) -> Desk:
     files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=True)
     files.prepare()
-    return Desk(files, Publisher(View(INVENTORY)), FakeKubelet(), FakeCluster())
+    return Desk(files, Publisher(DeviceList(INVENTORY)), FakeKubelet(), FakeCluster())
 
 
 def made(*device_ids: str, at: float = 0.0) -> Allocation:

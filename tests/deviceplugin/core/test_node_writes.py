@@ -6,19 +6,19 @@ import pytest
 
 from contract import node
 from contract.node import label_value
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.node_labels import NodeWords, describe_node
 from deviceplugin.core.node_writes import WordsReport, words_failed, words_to_tell, words_told
 from tests.fakes.gpus import make_gpu
 
 A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))
-VIEW = View(take_stock([A, B, C], Rules(slots=10)))
+DEVICE_LIST = DeviceList(take_stock([A, B, C], Rules(slots=10)))
 ROOM = {A.uuid: 10, B.uuid: 10, C.uuid: 10}
 
 
 def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
-    words = describe_node(VIEW, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
+    words = describe_node(DEVICE_LIST, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
 
     assert words.labels == {
         node.COUNT: "3",
@@ -31,7 +31,7 @@ def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
 
 def test_of_several_kinds_the_node_says_the_least() -> None:
     big = make_gpu(1, model="NVIDIA H100", memory_bytes=80 << 30, compute="10.0")
-    labels = describe_node(View(take_stock([A, big], Rules(slots=10))), {}).labels
+    labels = describe_node(DeviceList(take_stock([A, big], Rules(slots=10))), {}).labels
 
     assert (labels[node.MODEL], labels[node.MEMORY], labels[node.COMPUTE]) == (
         "mixed",
@@ -42,15 +42,15 @@ def test_of_several_kinds_the_node_says_the_least() -> None:
 
 def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
     silent = make_gpu(1, memory_bytes=0)
-    alone = describe_node(View(take_stock([silent], Rules(slots=10))), {}).labels
-    beside = describe_node(View(take_stock([A, silent], Rules(slots=10))), {}).labels
+    alone = describe_node(DeviceList(take_stock([silent], Rules(slots=10))), {}).labels
+    beside = describe_node(DeviceList(take_stock([A, silent], Rules(slots=10))), {}).labels
 
     assert node.MEMORY not in alone
     assert beside[node.MEMORY] == "16384"
 
 
 def test_a_node_without_gpus_says_none() -> None:
-    assert describe_node(View(), {}) == NodeWords({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
+    assert describe_node(DeviceList(), {}) == NodeWords({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_node_without_gpus_says_none() -> None:
 def test_the_count_that_affinity_compares(
     free: dict[str, int], unhealthy: frozenset[str], refused_size: int, count: str
 ) -> None:
-    view = View(VIEW.inventory, unhealthy)
+    device_list = DeviceList(DEVICE_LIST.inventory, unhealthy)
 
-    assert describe_node(view, free, refused_size=refused_size).labels[node.COUNT] == count
+    assert describe_node(device_list, free, refused_size=refused_size).labels[node.COUNT] == count
 
 
 @pytest.mark.parametrize(

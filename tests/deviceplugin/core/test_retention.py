@@ -5,7 +5,7 @@ import pytest
 from contract.allocation import Allocation
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.retention import Assignment, Books, free_slots, kept_by_checkpoint_alone, release
 from tests.fakes.gpus import make_gpu, make_inventory
 
@@ -100,7 +100,7 @@ MANY = (*shown(A0, B0), Assignment("ns", "p2", "c", (A1,)), Assignment("ns", "p3
 def test_free_slots_are_those_that_no_container_has(
     books: Books, unhealthy: tuple[str, ...], free: dict[str, int]
 ) -> None:
-    assert free_slots(View(INVENTORY, frozenset(unhealthy)), books) == free
+    assert free_slots(DeviceList(INVENTORY, frozenset(unhealthy)), books) == free
 
 
 GOOD = """{"Data": {"PodDeviceEntries": [

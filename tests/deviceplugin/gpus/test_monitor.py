@@ -6,7 +6,7 @@ import pytest
 
 from contract.sharing.inventory import Gpu
 from deviceplugin.core import health
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, GpuUnhealthy
 from deviceplugin.core.inventory import Rules
 from deviceplugin.gpus.monitor import Watch
@@ -38,7 +38,7 @@ def library() -> Counting:
 
 @pytest.fixture
 def watch(library: Counting) -> Watch:
-    one = Watch(library, Publisher(View(make_inventory(0), frozenset())), Rules(slots=10), TIMES, lambda _: None)
+    one = Watch(library, Publisher(DeviceList(make_inventory(0), frozenset())), Rules(slots=10), TIMES, lambda _: None)
     one._clock = lambda: library.now
     one.scan()
     return one
@@ -76,12 +76,12 @@ def test_a_watch_that_is_stuck_gives_no_gpu_out_until_it_goes_on(watch: Watch, l
     for seconds in (60, 1, 0):
         library.now += seconds
         watch.notice_silence()
-        seen.append(len(watch._publisher.view.unhealthy))
+        seen.append(len(watch._publisher.device_list.unhealthy))
     watch.keep_up()
     watch.notice_silence()
 
     assert seen == [0, 2, 2]
-    assert watch._publisher.view.unhealthy == frozenset()
+    assert watch._publisher.device_list.unhealthy == frozenset()
 
 
 def test_a_call_that_hangs_is_told_to_the_kubelet_and_on_the_page(

@@ -165,7 +165,7 @@ def test_a_spare_changes_nothing_on_the_node_and_tells_nothing(settings: Setting
     plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), listener=happenings.remember)
     plugin.look_ahead()
 
-    assert len(plugin.publisher.view.inventory.shared) == 1
+    assert len(plugin.publisher.device_list.inventory.shared) == 1
     assert not settings.layout.root.exists()
     assert not settings.layout.cdi.exists()
     assert happenings.all == []

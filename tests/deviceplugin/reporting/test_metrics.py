@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Assignment, Books
 from deviceplugin.gpus.publisher import Publisher
@@ -15,8 +15,8 @@ BOOKS = Books((Assignment("ns", "train", "main", (f"{A.uuid}__0", f"{B.uuid}__3"
 
 def lines(books: Books | None) -> list[str]:
     registry = CollectorRegistry()
-    view = View(take_stock([A, B, CUT], Rules(slots=10)), frozenset({B.uuid}))
-    registry.register(NodeCollector(Publisher(view), lambda: books, lambda: True, lambda: {"List": False}))
+    device_list = DeviceList(take_stock([A, B, CUT], Rules(slots=10)), frozenset({B.uuid}))
+    registry.register(NodeCollector(Publisher(device_list), lambda: books, lambda: True, lambda: {"List": False}))
     return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
 
 

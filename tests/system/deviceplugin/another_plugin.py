@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from contract.sharing.placement import Policy
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer
@@ -21,7 +21,7 @@ RESOURCE = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
-class WholeGpus(View):
+class WholeGpus(DeviceList):
     """Ids as NVIDIA's plugin has them."""
 
     uuids: tuple[str, ...] = ()
