@@ -23,7 +23,7 @@ from adapters.pages.server import Server
 from contract import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
-from deviceplugin.core.events import Allocated, CallRefused, Happening, Tell, event_of
+from deviceplugin.core.events import Allocated, CallRefused, PluginEvent, Tell, node_event_of
 from deviceplugin.core.retention import Books
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.monitor import Watch
@@ -90,21 +90,21 @@ class Plugin:
             )
         )
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: PluginEvent) -> None:
         """To the log, the metrics, the Node's events, and the steward; a spare leaves it to the one that serves."""
         if not self._is_serving:
             return
-        write_log(happening)
-        self._counts.count(happening)
-        event = event_of(happening)
-        if event is not None and self._cluster is not None:
-            self._cluster.tell(event)
-        if isinstance(happening, Allocated):
+        write_log(event)
+        self._counts.count(event)
+        node_event = node_event_of(event)
+        if node_event is not None and self._cluster is not None:
+            self._cluster.tell(node_event)
+        if isinstance(event, Allocated):
             self.reconciler.wake()
-        if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
-            self.reconciler.note_refused_size(happening.size)
+        if isinstance(event, CallRefused) and event.refusal.code == SAME_GPU:
+            self.reconciler.note_refused_size(event.size)
         if self._listener is not None:
-            self._listener(happening)
+            self._listener(event)
 
     def look_ahead(self) -> None:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""

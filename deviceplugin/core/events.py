@@ -52,7 +52,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class RegistrationLost:
     """The kubelet does not listen any more, or never did."""
 
     cause: str
@@ -82,23 +82,31 @@ class GpuRecovered:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class SchedulerSilent:
     """A container starts while no scheduler answers on its socket."""
 
     allocation: Allocation
 
 
-Happening = (
-    Allocated | CallRefused | CallTook | Registered | Lost | GpuRefused | GpuUnhealthy | GpuRecovered | Unanswered
+PluginEvent = (
+    Allocated
+    | CallRefused
+    | CallTook
+    | Registered
+    | RegistrationLost
+    | GpuRefused
+    | GpuUnhealthy
+    | GpuRecovered
+    | SchedulerSilent
 )
-Tell = Callable[[Happening], None]
+Tell = Callable[[PluginEvent], None]
 
 _EVENTS: dict[type, Callable[[Any], NodeEvent]] = {
     CallRefused: lambda it: _of_refusal(it.refusal),
     GpuRefused: lambda it: _of_refusal(it.refusal),
     GpuUnhealthy: lambda it: NodeEvent("GpuUnhealthy", f"GPU {it.uuid} is not given out: {it.why}.", is_warning=True),
     GpuRecovered: lambda it: NodeEvent("GpuRecovered", f"GPU {it.uuid} is given out again.", is_warning=False),
-    Unanswered: lambda it: NodeEvent(
+    SchedulerSilent: lambda it: NodeEvent(
         "SchedulerNotAnswering",
         f"A container on {', '.join(it.allocation.uuids)} starts, and waits: no nvshare-schedulerd answers here.",
         is_warning=True,
@@ -110,7 +118,7 @@ def _of_refusal(refusal: Refusal) -> NodeEvent:
     return NodeEvent(refusal.code, f"{refusal.cause} {refusal.remedy}", is_warning=True)
 
 
-def event_of(happening: Happening) -> NodeEvent | None:
+def node_event_of(event: PluginEvent) -> NodeEvent | None:
     """Its event on the Node; None for what concerns no operator."""
-    build = _EVENTS.get(type(happening))
-    return None if build is None else build(happening)
+    build = _EVENTS.get(type(event))
+    return None if build is None else build(event)

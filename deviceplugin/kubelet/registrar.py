@@ -13,7 +13,7 @@ from pathlib import Path
 
 from adapters.kubelet.rpc import RpcError, describe_error
 from deviceplugin.core import registration as registration
-from deviceplugin.core.events import Lost, Registered, Tell
+from deviceplugin.core.events import Registered, RegistrationLost, Tell
 from deviceplugin.core.registration import Cause, RegistrationState, Seen, SocketId
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer, remove_stale_sockets, somebody_listens
@@ -64,7 +64,7 @@ class Registrar:
         if cause is None:
             return _LOOK_SECONDS if self._state.registered_with is not None else _WAITING_LOOK_SECONDS
         if self._state.registered_with is not None:
-            self._tell(Lost(cause.value))
+            self._tell(RegistrationLost(cause.value))
             self._state = registration.lose(self._state, cause, now=now)
             self.close()
             return 0.0

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
+from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, PluginEvent, Registered
 from deviceplugin.core.retention import Books, free_slots
 from deviceplugin.errors import REFUSALS
 from deviceplugin.gpus.publisher import Publisher
@@ -103,8 +103,8 @@ class Counts:
             GpuUnhealthy: lambda it: self._troubles.labels(it.uuid).inc(),
         }
 
-    def count(self, happening: Happening) -> None:
+    def count(self, event: PluginEvent) -> None:
         """One more of its kind."""
-        counter = self._counters.get(type(happening))
+        counter = self._counters.get(type(event))
         if counter is not None:
-            counter(happening)
+            counter(event)

@@ -45,8 +45,8 @@ class FakeCluster:
             raise ClusterUnavailable("away")
         self.patches.append((dict(labels), dict(annotations)))
 
-    def tell(self, event: NodeEvent) -> None:
-        self.events.append(event)
+    def tell(self, node_event: NodeEvent) -> None:
+        self.events.append(node_event)
 
     def tell_events(self) -> None:
         """Nothing waits to be told."""

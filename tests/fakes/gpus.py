@@ -16,7 +16,7 @@ import grpc
 from adapters.nvml import Xid
 from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
-from deviceplugin.core.events import Happening
+from deviceplugin.core.events import PluginEvent
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
@@ -118,17 +118,17 @@ class FakeScheduler:
         self._thread.join(10)
 
 
-class Happenings:
+class PluginEvents:
     """Remembers what a plugin told, and lets a test wait for it."""
 
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[PluginEvent] = []
         self._news = threading.Condition()
 
-    def remember(self, happening: Happening) -> None:
+    def remember(self, event: PluginEvent) -> None:
         """Keep what a plugin told; wake the tests that wait for it."""
         with self._news:
-            self.all.append(happening)
+            self.all.append(event)
             self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:

@@ -96,11 +96,11 @@ def test_a_call_that_hangs_is_told_to_the_kubelet_and_on_the_page(
     setup.library.check = lambda uuid: (goes_on.wait(30), check(uuid))[1]  # type: ignore[method-assign]
     try:
         setup.kubelet.wait_for_list(lambda devices: not any(devices.values()), after=before)
-        assert setup.happenings.wait_for(GpuUnhealthy).why == health.STUCK
+        assert setup.events.wait_for(GpuUnhealthy).why == health.STUCK
         assert health.STUCK in setup.plugin.why_not_healthy()
     finally:
         goes_on.set()
-    setup.happenings.wait_for(GpuRecovered)
+    setup.events.wait_for(GpuRecovered)
     assert setup.plugin.why_not_healthy() == ""
 
 

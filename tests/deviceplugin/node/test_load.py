@@ -129,7 +129,7 @@ def test_a_gpu_that_another_plugin_begins_to_give_out_goes(setup: Setup) -> None
     devices = setup.kubelet.wait_for_list(lambda devices: len(devices) == 30, after=before)
 
     assert not [device_id for device_id in devices if device_id.startswith(A)]
-    assert setup.happenings.wait_for(GpuRefused).refusal.code == "ServedByAnother"
+    assert setup.events.wait_for(GpuRefused).refusal.code == "ServedByAnother"
 
 
 def test_a_part_that_fails_ends_the_whole(setup: Setup) -> None:
