@@ -37,7 +37,7 @@ from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
-from deviceplugin.node.state_file import Note
+from deviceplugin.node.state_file import StateFile
 from deviceplugin.reconciler import Reconciler, ReconcilerParts
 from deviceplugin.reporting.log import write_log
 from deviceplugin.reporting.metrics import Counts, NodeCollector
@@ -68,14 +68,14 @@ class Plugin:
         self.publisher = Publisher()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
         self.watch = Watch(library, self.publisher, settings.rules, settings.times, self.tell)
-        self._drained = Note(settings.layout.root / _DRAINED)
+        self._drained = StateFile(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
         self.books = KubeletBooks(
             kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
-            note=Note(settings.layout.root / _OTHERS),
+            state_file=StateFile(settings.layout.root / _OTHERS),
             tell_foreign=self.watch.tell_foreign,
             grace=settings.times.others,
         )

@@ -15,7 +15,7 @@ from adapters.kubelet.rpc import RpcError, describe_error
 from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.core.foreign_gpus import Other, read_others, remember, render_others, resources
 from deviceplugin.core.retention import Books, Listed
-from deviceplugin.node.state_file import Note
+from deviceplugin.node.state_file import StateFile
 
 log = logging.getLogger(__name__)
 _OTHERS_SECONDS = 5.0
@@ -37,7 +37,7 @@ class KubeletBooks:
     kubelet: Kubelet
     checkpoint: Path
     resource: str
-    note: Note
+    state_file: StateFile
     """Other plugins' GPUs as last known, for a plugin of ours that starts while they are away."""
     tell_foreign: Callable[[Mapping[str, str]], None]
     grace: float
@@ -51,7 +51,7 @@ class KubeletBooks:
         """The books now; None where the kubelet does not say who has what."""
         listed = self._ask("List", self.kubelet.list_pods)
         if self._is_time_for_others():
-            self.note.write(render_others(self._look_for_others(listed)))
+            self.state_file.write(render_others(self._look_for_others(listed)))
         return None if listed is None else Books(listed.assignments, self._read(parse_checkpoint))
 
     def look_for_others(self) -> None:
@@ -78,7 +78,7 @@ class KubeletBooks:
     def _noted(self) -> dict[str, str]:
         """Of those who are away at our first look.  The kubelet strikes them out of its checkpoint when the first
         plugin after its start tells its list, hence our own note beside it."""
-        return read_others(self.note.read()) | (self._read(parse_others) or {})
+        return read_others(self.state_file.read()) | (self._read(parse_others) or {})
 
     def _ask(self, call: str, question: Callable[[], T]) -> T | None:
         """Says once when the kubelet falls silent, and once when it answers again."""

@@ -19,7 +19,7 @@ from deviceplugin.errors import NodeNotReady
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.ownership import KubeletBooks
 from deviceplugin.node.files import NodeFiles
-from deviceplugin.node.state_file import Note
+from deviceplugin.node.state_file import StateFile
 from deviceplugin.plugin import Plugin
 from deviceplugin.reconciler import Reconciler, ReconcilerParts
 from deviceplugin.reporting.node_reports import ClusterUnavailable
@@ -82,7 +82,7 @@ class Desk:
                 kubelet=self.kubelet,
                 checkpoint=self.files.layout.root / "checkpoint",
                 resource=names.RESOURCE,
-                note=Note(self.files.layout.root / "others"),
+                state_file=StateFile(self.files.layout.root / "others"),
                 tell_foreign=self.learn_foreign,
                 grace=300.0,
             ),

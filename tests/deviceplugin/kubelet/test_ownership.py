@@ -11,7 +11,7 @@ from contract import names
 from deviceplugin.core.foreign_gpus import read_others, render_others
 from deviceplugin.core.retention import Assignment, Books, Listed
 from deviceplugin.kubelet.ownership import KubeletBooks
-from deviceplugin.node.state_file import Note
+from deviceplugin.node.state_file import StateFile
 from tests.fakes.gpus import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}
@@ -120,9 +120,9 @@ def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -
         pytest.param("GPU-a\n\nGPU-b \nGPU-c x/y z\n", {}, id="lines that are not whole"),
     ],
 )
-def test_a_note_is_read(note: str, expected: dict[str, str]) -> None:
-    assert read_others(note) == expected
-    assert not expected or render_others(expected) == note
+def test_a_note_is_read(state_file: str, expected: dict[str, str]) -> None:
+    assert read_others(state_file) == expected
+    assert not expected or render_others(expected) == state_file
 
 
 def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_note(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def make_books(kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: l
         kubelet=kubelet,
         checkpoint=checkpoint,
         resource=names.RESOURCE,
-        note=Note(checkpoint.parent / "others"),
+        state_file=StateFile(checkpoint.parent / "others"),
         tell_foreign=told.append,
         grace=300.0,
         clock=lambda: now[0],

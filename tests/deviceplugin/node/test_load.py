@@ -74,10 +74,10 @@ def test_a_drain_is_in_the_first_list_of_a_plugin_that_starts_anew(settings: Set
 
 
 def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -> None:
-    note = settings.layout.root / "drained"
+    state_file = settings.layout.root / "drained"
     scheduler = FakeScheduler(settings.control_socket, A)
     with running(settings, gpus=2) as setup:
-        wait_until(note.exists, what="the drain is noted", seconds=10)
+        wait_until(state_file.exists, what="the drain is noted", seconds=10)
         setup.kubelet.stop()
     scheduler.end()
     assert drained_in(first_list(settings)) == {A}
@@ -85,7 +85,7 @@ def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -
     settings.control_socket.unlink()
     scheduler = FakeScheduler(settings.control_socket)
     with running(settings, gpus=2) as setup:
-        wait_until(lambda: note.read_text() == "", what="the end of the drain is noted", seconds=10)
+        wait_until(lambda: state_file.read_text() == "", what="the end of the drain is noted", seconds=10)
     scheduler.end()
     assert drained_in(first_list(settings)) == set()
 
