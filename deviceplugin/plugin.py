@@ -24,13 +24,13 @@ from contract import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
 from deviceplugin.core.events import Allocated, CallRefused, PluginEvent, Tell, node_event_of
-from deviceplugin.core.retention import Books
+from deviceplugin.core.retention import Ownership
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.monitor import Watch
 from deviceplugin.gpus.nvml import GpuLibrary, Nvml
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.kubelet.pod_resources import KubeletPods
 from deviceplugin.kubelet.registrar import KubeletSide, Registrar
 from deviceplugin.node.cdi_support import Injection
@@ -71,7 +71,7 @@ class Plugin:
         self._drained = StateFile(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
-        self.books = KubeletBooks(
+        self.ownership = OwnershipReader(
             kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
@@ -83,9 +83,9 @@ class Plugin:
         self.registry.register(
             NodeCollector(
                 self.publisher,
-                lambda: self.reconciler.books,
+                lambda: self.reconciler.ownership,
                 lambda: self.memory.fresh() is not None,
-                lambda: self.books.answers,
+                lambda: self.ownership.answers,
                 cluster.dropped_events if cluster else None,
             )
         )
@@ -110,7 +110,7 @@ class Plugin:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""
         self._learn_drained()
         self.watch.keep_up()
-        self.books.look_for_others()
+        self.ownership.look_for_others()
 
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
@@ -128,8 +128,8 @@ class Plugin:
         self.files.prepare()
         self._learn_drained()  # before the first slot is told
         self._scan_first(stop)
-        self.reconciler.repair(Books())  # from the folders alone: containers may start before the first look
-        self.books.look_for_others()
+        self.reconciler.repair(Ownership())  # from the folders alone: containers may start before the first look
+        self.ownership.look_for_others()
         self._is_prepared = True
 
     def why_not_healthy(self) -> str:
@@ -244,7 +244,7 @@ class Plugin:
         return ReconcilerParts(
             publisher=self.publisher,
             files=self.files,
-            books=self.books,
+            ownership=self.ownership,
             times=self.settings.times,
             cluster=cluster,
         )

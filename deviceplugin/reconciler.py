@@ -15,10 +15,10 @@ from deviceplugin.core import node_writes, retention
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.node_labels import describe_node, enough_room
-from deviceplugin.core.retention import Books, Waiting
+from deviceplugin.core.retention import Ownership, Waiting
 from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.gpus.publisher import Publisher
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Times
@@ -34,7 +34,7 @@ class ReconcilerParts:
 
     publisher: Publisher
     files: NodeFiles
-    books: KubeletBooks
+    ownership: OwnershipReader
     times: Times
     cluster: Cluster | None = None
     clock: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class Reconciler:
         self._refused_size = 0
         self._announced: frozenset[IdSet] = frozenset()
         self._announced_at = -math.inf
-        self.books: Books | None = None
+        self.ownership: Ownership | None = None
         """The newest, for metrics; None until the kubelet answered."""
 
     def wake(self) -> None:
@@ -90,23 +90,23 @@ class Reconciler:
     def _look_once(self) -> None:
         if self._urgent.is_set():
             self._urgent.clear()
-            if self.books is not None:
-                self._tell_words(self.books, is_newest=False)  # those of a moment ago are true enough, and at hand
-        books = self._parts.books.read()
-        if books is None:
+            if self.ownership is not None:
+                self._tell_words(self.ownership, is_newest=False)  # those of a moment ago are true enough, and at hand
+        ownership = self._parts.ownership.read()
+        if ownership is None:
             return
-        self.books = books
+        self.ownership = ownership
         if not self._is_repaired:
-            self.repair(books)
+            self.repair(ownership)
             self._is_repaired = True
-        self.look(books, is_newest=not self._urgent.is_set())
+        self.look(ownership, is_newest=not self._urgent.is_set())
 
-    def repair(self, books: Books) -> None:
+    def repair(self, ownership: Ownership) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
         self._parts.files.prepare()
         files, inventory = self._parts.files, self._parts.publisher.device_list.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
-        for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
+        for ids in {frozenset(each.device_ids) for each in ownership.assignments} | (ownership.kept or frozenset()):
             try:
                 allocation = allocate(sorted(ids), inventory, most=0, now=time.time())
             except Refused:
@@ -119,34 +119,36 @@ class Reconciler:
         for key in files.broken_keys():
             files.remove_broken(key)
 
-    def look(self, books: Books, *, is_newest: bool = True) -> None:
+    def look(self, ownership: Ownership, *, is_newest: bool = True) -> None:
         """Does what follows from the books; those read before the last refusal cannot say that there is room now."""
-        self._release(books)
-        self._let_kubelet_write(books)
-        self._tell_words(books, is_newest=is_newest)
+        self._release(ownership)
+        self._let_kubelet_write(ownership)
+        self._tell_words(ownership, is_newest=is_newest)
 
-    def _release(self, books: Books) -> None:
+    def _release(self, ownership: Ownership) -> None:
         parts, now = self._parts, self._parts.clock()
         allocations = parts.files.read_all()
-        gone, self._waiting = retention.release(allocations, books, self._waiting, now=now, seconds=parts.times.release)
+        gone, self._waiting = retention.release(
+            allocations, ownership, self._waiting, now=now, seconds=parts.times.release
+        )
         for allocation in gone:
             if parts.files.remove(allocation):
                 log.info("allocation %s is over: its folder is gone", allocation.key)
         parts.files.remove_strays({allocation.key for allocation in allocations})
 
-    def _let_kubelet_write(self, books: Books) -> None:
+    def _let_kubelet_write(self, ownership: Ownership) -> None:
         """What only its checkpoint shows may be of pods that have ended: soon where it is new, else now and then."""
-        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(books)
+        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(ownership)
         self._announced &= alone
         pause = parts.times.report if alone - self._announced else parts.times.release
         if alone and now - self._announced_at >= pause:
             self._announced, self._announced_at = alone, now
             parts.publisher.announce_again()
 
-    def _tell_words(self, books: Books, *, is_newest: bool) -> None:
+    def _tell_words(self, ownership: Ownership, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
         device_list = parts.publisher.device_list
-        free = retention.free_slots(device_list, books)
+        free = retention.free_slots(device_list, ownership)
         if is_newest and enough_room(device_list, free, self._refused_size):
             self._refused_size = 0
         words = describe_node(device_list, free, refused_size=self._refused_size)

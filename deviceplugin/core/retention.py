@@ -37,7 +37,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class Ownership:
     """What the kubelet says at one moment."""
 
     assignments: tuple[Assignment, ...] = ()
@@ -53,20 +53,20 @@ class Books:
         return self.used().union(*(self.kept or ()))
 
 
-def is_in_use(allocation: Allocation, books: Books) -> bool:
+def is_in_use(allocation: Allocation, ownership: Ownership) -> bool:
     """May a container of this allocation run, now or later?"""
-    if books.kept is None:
-        return not books.used().isdisjoint(allocation.device_ids)
-    return _is_shown(allocation, books) or frozenset(allocation.device_ids) in books.kept
+    if ownership.kept is None:
+        return not ownership.used().isdisjoint(allocation.device_ids)
+    return _is_shown(allocation, ownership) or frozenset(allocation.device_ids) in ownership.kept
 
 
-def _is_shown(allocation: Allocation, books: Books) -> bool:
-    return any(frozenset(each.device_ids) == frozenset(allocation.device_ids) for each in books.assignments)
+def _is_shown(allocation: Allocation, ownership: Ownership) -> bool:
+    return any(frozenset(each.device_ids) == frozenset(allocation.device_ids) for each in ownership.assignments)
 
 
-def kept_by_checkpoint_alone(books: Books) -> frozenset[IdSet]:
+def kept_by_checkpoint_alone(ownership: Ownership) -> frozenset[IdSet]:
     """Of init containers, or of pods that have ended: those the kubelet strikes out when it next writes."""
-    return (books.kept or frozenset()) - {frozenset(each.device_ids) for each in books.assignments}
+    return (ownership.kept or frozenset()) - {frozenset(each.device_ids) for each in ownership.assignments}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +79,18 @@ class Waiting:
 
 def release(
     allocations: Iterable[Allocation],
-    books: Books,
+    ownership: Ownership,
     waiting: Mapping[str, Waiting],
     *,
     now: float,
     seconds: float,
 ) -> tuple[list[Allocation], dict[str, Waiting]]:
     """The allocations to take away now, and those that wait for it."""
-    patience = seconds if books.kept is not None else seconds * CAUTION
+    patience = seconds if ownership.kept is not None else seconds * CAUTION
     gone: list[Allocation] = []
     still: dict[str, Waiting] = {}
     for allocation in allocations:
-        if is_in_use(allocation, books):
+        if is_in_use(allocation, ownership):
             continue
         before = waiting.get(allocation.key)
         since = before.since if before is not None and before.allocation == allocation else now
@@ -101,10 +101,10 @@ def release(
     return gone, still
 
 
-def free_slots(device_list: DeviceList, books: Books) -> dict[str, int]:
+def free_slots(device_list: DeviceList, ownership: Ownership) -> dict[str, int]:
     """How many slots each shared GPU has to give: none while it is unhealthy."""
     slot_of = device_list.inventory.slot_of
-    used = Counter(slot_of[device_id].uuid for device_id in books.taken() if device_id in slot_of)
+    used = Counter(slot_of[device_id].uuid for device_id in ownership.taken() if device_id in slot_of)
     return {
         shared.gpu.uuid: 0 if shared.gpu.uuid in device_list.unhealthy else shared.slots - used[shared.gpu.uuid]
         for shared in device_list.inventory.shared

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from adapters.kubelet.rpc import RpcError, describe_error
 from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
 from deviceplugin.core.foreign_gpus import Other, read_others, remember, render_others, resources
-from deviceplugin.core.retention import Books, Listed
+from deviceplugin.core.retention import Listed, Ownership
 from deviceplugin.node.state_file import StateFile
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Kubelet(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class KubeletBooks:
+class OwnershipReader:
     """Asked every few seconds; tells of other plugins' GPUs as often as it has looked for them."""
 
     kubelet: Kubelet
@@ -47,12 +47,12 @@ class KubeletBooks:
     _others: Mapping[str, Other] | None = None
     _next_others: float = -math.inf
 
-    def read(self) -> Books | None:
+    def read(self) -> Ownership | None:
         """The books now; None where the kubelet does not say who has what."""
         listed = self._ask("List", self.kubelet.list_pods)
         if self._is_time_for_others():
             self.state_file.write(render_others(self._look_for_others(listed)))
-        return None if listed is None else Books(listed.assignments, self._read(parse_checkpoint))
+        return None if listed is None else Ownership(listed.assignments, self._read(parse_checkpoint))
 
     def look_for_others(self) -> None:
         """Before the first slot is told; changes nothing on the node."""

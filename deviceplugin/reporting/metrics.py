@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, PluginEvent, Registered
-from deviceplugin.core.retention import Books, free_slots
+from deviceplugin.core.retention import Ownership, free_slots
 from deviceplugin.errors import REFUSALS
 from deviceplugin.gpus.publisher import Publisher
 
@@ -27,7 +27,7 @@ class NodeCollector(Collector):
     """What is true at the moment of the question."""
 
     publisher: Publisher
-    books: Callable[[], Books | None]
+    ownership: Callable[[], Ownership | None]
     load_is_fresh: Callable[[], bool]
     pod_resources: Callable[[], Mapping[str, bool]]
     """Which of its questions are answered."""
@@ -36,9 +36,9 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._gpus()
-        books = self.books()
-        if books is not None:
-            yield from self._pods(books)
+        ownership = self.ownership()
+        if ownership is not None:
+            yield from self._pods(ownership)
         fresh = GaugeMetricFamily(f"{_PREFIX}_load_fresh", "1 while the scheduler tells load.")
         fresh.add_metric([], float(self.load_is_fresh()))
         yield fresh
@@ -62,14 +62,14 @@ class NodeCollector(Collector):
             refused.add_metric([uuid, refusal.code], 1.0)
         yield from (slots, healthy, refused)
 
-    def _pods(self, books: Books) -> Iterator[Metric]:
+    def _pods(self, ownership: Ownership) -> Iterator[Metric]:
         device_list = self.publisher.device_list
         free = GaugeMetricFamily(f"{_PREFIX}_free_slots", "Slots that nobody has.", labels=["uuid"])
-        for uuid, slots in free_slots(device_list, books).items():
+        for uuid, slots in free_slots(device_list, ownership).items():
             free.add_metric([uuid], slots)
         labels = ["namespace", "pod", "container", "uuid"]
         assigned = GaugeMetricFamily(f"{_PREFIX}_assignment", "1: a container has a slot of the GPU.", labels=labels)
-        for each in books.assignments:
+        for each in ownership.assignments:
             for device_id in each.device_ids:
                 slot = device_list.inventory.slot_of.get(device_id)
                 uuid = slot.uuid if slot else device_id

@@ -14,10 +14,10 @@ from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, NodeEvent, Registered
-from deviceplugin.core.retention import Assignment, Books, Listed
+from deviceplugin.core.retention import Assignment, Listed, Ownership
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.gpus.publisher import Publisher
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.state_file import StateFile
 from deviceplugin.plugin import Plugin
@@ -78,7 +78,7 @@ class Desk:
         parts = ReconcilerParts(
             publisher=self.publisher,
             files=self.files,
-            books=KubeletBooks(
+            ownership=OwnershipReader(
                 kubelet=self.kubelet,
                 checkpoint=self.files.layout.root / "checkpoint",
                 resource=names.RESOURCE,
@@ -101,7 +101,7 @@ class Desk:
         """One look at such books at such a time."""
         self.now = at
         assignments = (Assignment("ns", "pod", "main", shown),) if shown else ()
-        self.reconciler.look(Books(assignments, kept))
+        self.reconciler.look(Ownership(assignments, kept))
 
 
 @pytest.fixture
@@ -158,15 +158,17 @@ def test_a_reboot_loses_nothing(desk: Desk) -> None:
     for path in desk.files.layout.cdi.iterdir():
         path.unlink()
     desk.files.layout.cdi.rmdir()
-    desk.reconciler.repair(Books((), frozenset({frozenset({A0, B0})})))
+    desk.reconciler.repair(Ownership((), frozenset({frozenset({A0, B0})})))
 
     assert desk.files.is_whole(allocation)
     assert desk.files.read(allocation.key) == allocation
 
 
 def test_folders_that_were_lost_are_made_anew_for_slots_in_use(desk: Desk) -> None:
-    books = Books((Assignment("ns", "pod", "main", (A0,)),), frozenset({frozenset({B0}), frozenset({"GPU-gone__1"})}))
-    desk.reconciler.repair(books)
+    ownership = Ownership(
+        (Assignment("ns", "pod", "main", (A0,)),), frozenset({frozenset({B0}), frozenset({"GPU-gone__1"})})
+    )
+    desk.reconciler.repair(ownership)
 
     assert folders(desk) == sorted([key_of([A0]), key_of([B0])])
 
@@ -174,7 +176,7 @@ def test_folders_that_were_lost_are_made_anew_for_slots_in_use(desk: Desk) -> No
 def test_a_folder_whose_record_is_not_whole_goes(desk: Desk) -> None:
     desk.files.write(made(A0))
     (desk.files.layout.allocation(key_of([A0])) / "allocation.json").write_text("")
-    desk.reconciler.repair(Books((), frozenset()))
+    desk.reconciler.repair(Ownership((), frozenset()))
 
     assert folders(desk) == []
 
@@ -253,9 +255,9 @@ def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: De
 
 def test_slots_of_init_containers_are_not_room_and_old_books_do_not_end_the_care(desk: Desk) -> None:
     """Else a Deployment's next pod comes here at once, is refused, and so without end."""
-    desk.reconciler.repair(Books())
+    desk.reconciler.repair(Ownership())
     desk.look(at=0.0)
-    desk.reconciler.books = Books((), frozenset())
+    desk.reconciler.ownership = Ownership((), frozenset())
     full = [{"ResourceName": names.RESOURCE, "DeviceIDs": {"-1": [each]}} for each in INVENTORY.shared[0].ids()]
     (desk.files.layout.root / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": full}}))
     desk.reconciler.note_refused_size(2)
