@@ -47,7 +47,7 @@ class Reconciler:
         self._parts = parts
         self._news = threading.Event()
         self._urgent = threading.Event()
-        self._words = node_writes.WordsReport()
+        self._report = node_writes.LabelsReport()
         self._waiting: Mapping[str, Waiting] = {}
         self._is_repaired = False
         self._refused_size = 0
@@ -91,7 +91,9 @@ class Reconciler:
         if self._urgent.is_set():
             self._urgent.clear()
             if self.ownership is not None:
-                self._tell_words(self.ownership, is_newest=False)  # those of a moment ago are true enough, and at hand
+                self._write_labels(
+                    self.ownership, is_newest=False
+                )  # those of a moment ago are true enough, and at hand
         ownership = self._parts.ownership.read()
         if ownership is None:
             return
@@ -123,7 +125,7 @@ class Reconciler:
         """Does what follows from the books; those read before the last refusal cannot say that there is room now."""
         self._release(ownership)
         self._let_kubelet_write(ownership)
-        self._tell_words(ownership, is_newest=is_newest)
+        self._write_labels(ownership, is_newest=is_newest)
 
     def _release(self, ownership: Ownership) -> None:
         parts, now = self._parts, self._parts.clock()
@@ -145,20 +147,20 @@ class Reconciler:
             self._announced, self._announced_at = alone, now
             parts.publisher.announce_again()
 
-    def _tell_words(self, ownership: Ownership, *, is_newest: bool) -> None:
+    def _write_labels(self, ownership: Ownership, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
         device_list = parts.publisher.device_list
         free = retention.free_slots(device_list, ownership)
         if is_newest and enough_room(device_list, free, self._refused_size):
             self._refused_size = 0
         words = describe_node(device_list, free, refused_size=self._refused_size)
-        is_urgent = self._words.told is None or words.labels != self._words.told.labels
-        if parts.cluster is None or not node_writes.words_to_tell(self._words, words, now=now, urgent=is_urgent):
+        is_urgent = self._report.told is None or words.labels != self._report.told.labels
+        if parts.cluster is None or not node_writes.must_write_labels(self._report, words, now=now, urgent=is_urgent):
             return
         try:
             parts.cluster.patch_node(words.labels, words.annotations)
         except ClusterUnavailable as error:
             log.warning("%s", error)
-            self._words = node_writes.words_failed(self._words, now=now, seconds=parts.times.report)
+            self._report = node_writes.labels_failed(self._report, now=now, seconds=parts.times.report)
         else:
-            self._words = node_writes.words_told(words, now=now, seconds=parts.times.report)
+            self._report = node_writes.labels_written(words, now=now, seconds=parts.times.report)

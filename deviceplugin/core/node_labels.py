@@ -16,20 +16,20 @@ _MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWords:
+class NodeLabels:
     """What the Node should say."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_size: int = 0) -> NodeWords:
+def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_size: int = 0) -> NodeLabels:
     """The words for what is shared now; `refused_size` is what was asked of too few GPUs, or 0."""
     gpus = [shared.gpu for shared in device_list.inventory.shared]
     healthy = [gpu for gpu in gpus if gpu.uuid not in device_list.unhealthy]
     with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
     count = with_room if with_room < refused_size else len(healthy)
-    return NodeWords(
+    return NodeLabels(
         labels={node.COUNT: str(count), **_describe(gpus)},
         annotations={node.FREE_SLOTS: node.write_free_slots(free)},
     )

@@ -6,7 +6,7 @@ most, and fewer while it fails.  The clock is an argument.
 
 from dataclasses import dataclass, replace
 
-from deviceplugin.core.node_labels import NodeWords
+from deviceplugin.core.node_labels import NodeLabels
 
 REFRESH_SECONDS = 300.0
 """The words are written anew so often even unchanged: somebody may have taken them away."""
@@ -16,28 +16,28 @@ _MOST_DOUBLINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class WordsReport:
+class LabelsReport:
     """What the Node was told, and when it may be told again."""
 
-    told: NodeWords | None = None
+    told: NodeLabels | None = None
     told_at: float = 0.0
     not_before: float = 0.0
     failures: int = 0
 
 
-def words_to_tell(report: WordsReport, wanted: NodeWords, *, now: float, urgent: bool = False) -> bool:
+def must_write_labels(report: LabelsReport, wanted: NodeLabels, *, now: float, urgent: bool = False) -> bool:
     """Is it time to write the words?  Urgent ones need not wait for the rate, since a label seldom changes."""
     if now < report.not_before and not (urgent and report.failures == 0):
         return False
     return wanted != report.told or now - report.told_at >= REFRESH_SECONDS
 
 
-def words_told(words: NodeWords, *, now: float, seconds: float) -> WordsReport:
+def labels_written(words: NodeLabels, *, now: float, seconds: float) -> LabelsReport:
     """After the API server took them."""
-    return WordsReport(told=words, told_at=now, not_before=now + seconds)
+    return LabelsReport(told=words, told_at=now, not_before=now + seconds)
 
 
-def words_failed(report: WordsReport, *, now: float, seconds: float) -> WordsReport:
+def labels_failed(report: LabelsReport, *, now: float, seconds: float) -> LabelsReport:
     """After it did not: later each time."""
     wait = min(seconds * 2 ** min(report.failures, _MOST_DOUBLINGS), LONGEST_BACKOFF_SECONDS)
     return replace(report, failures=report.failures + 1, not_before=now + wait)

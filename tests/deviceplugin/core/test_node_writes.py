@@ -8,8 +8,8 @@ from contract import node
 from contract.node import label_value
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.inventory import Rules, take_stock
-from deviceplugin.core.node_labels import NodeWords, describe_node
-from deviceplugin.core.node_writes import WordsReport, words_failed, words_to_tell, words_told
+from deviceplugin.core.node_labels import NodeLabels, describe_node
+from deviceplugin.core.node_writes import LabelsReport, labels_failed, labels_written, must_write_labels
 from tests.fakes.gpus import make_gpu
 
 A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))
@@ -50,7 +50,7 @@ def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
 
 
 def test_a_node_without_gpus_says_none() -> None:
-    assert describe_node(DeviceList(), {}) == NodeWords({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
+    assert describe_node(DeviceList(), {}) == NodeLabels({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
 
 
 @pytest.mark.parametrize(
@@ -79,28 +79,28 @@ def test_a_model_becomes_a_label(text: str, value: str) -> None:
     assert label_value(text) == value
 
 
-FIRST, SECOND = NodeWords({"a": "1"}, {}), NodeWords({"a": "2"}, {})
-TOLD = words_told(FIRST, now=100.0, seconds=2.0)
+FIRST, SECOND = NodeLabels({"a": "1"}, {}), NodeLabels({"a": "2"}, {})
+TOLD = labels_written(FIRST, now=100.0, seconds=2.0)
 
 
 @pytest.mark.parametrize(
     ("report", "wanted", "now", "urgent", "expected"),
     [
-        pytest.param(WordsReport(), FIRST, 0.0, False, True, id="the first time, at once"),
+        pytest.param(LabelsReport(), FIRST, 0.0, False, True, id="the first time, at once"),
         pytest.param(TOLD, FIRST, 150.0, False, False, id="unchanged: nothing"),
         pytest.param(TOLD, SECOND, 101.0, False, False, id="changed too soon: later"),
         pytest.param(TOLD, SECOND, 102.0, False, True, id="changed: when the time has come"),
         pytest.param(TOLD, SECOND, 101.0, True, True, id="urgent: at once"),
         pytest.param(TOLD, FIRST, 101.0, True, False, id="urgent but unchanged: nothing"),
         pytest.param(TOLD, FIRST, 400.0, False, True, id="unchanged for long: somebody may have taken them away"),
-        pytest.param(words_failed(TOLD, now=101.0, seconds=2.0), SECOND, 102.0, True, False, id="failed: not at once"),
-        pytest.param(words_failed(TOLD, now=101.0, seconds=2.0), SECOND, 103.0, False, True, id="failed: later"),
+        pytest.param(labels_failed(TOLD, now=101.0, seconds=2.0), SECOND, 102.0, True, False, id="failed: not at once"),
+        pytest.param(labels_failed(TOLD, now=101.0, seconds=2.0), SECOND, 103.0, False, True, id="failed: later"),
     ],
 )
 def test_when_the_node_is_told(
-    report: WordsReport, wanted: NodeWords, now: float, urgent: bool, expected: bool
+    report: LabelsReport, wanted: NodeLabels, now: float, urgent: bool, expected: bool
 ) -> None:
-    assert words_to_tell(report, wanted, now=now, urgent=urgent) is expected
+    assert must_write_labels(report, wanted, now=now, urgent=urgent) is expected
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_when_the_node_is_told(
     ],
 )
 def test_an_api_server_that_is_away_is_asked_more_and_more_seldom(failures: int, wait: float) -> None:
-    report = WordsReport()
+    report = LabelsReport()
     for _ in range(failures):
-        report = words_failed(report, now=0.0, seconds=2.0)
+        report = labels_failed(report, now=0.0, seconds=2.0)
 
     assert report.not_before == wait
