@@ -26,7 +26,7 @@ from deviceplugin.core.checkpoint import FILE_NAME
 from deviceplugin.core.events import Allocated, CallRefused, PluginEvent, Tell, node_event_of
 from deviceplugin.core.retention import Ownership
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
-from deviceplugin.gpus.monitor import Watch
+from deviceplugin.gpus.monitor import Monitor
 from deviceplugin.gpus.nvml import GpuLibrary, Nvml
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
@@ -67,7 +67,7 @@ class Plugin:
         self._counts = Counts(self.registry)
         self.publisher = Publisher()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
-        self.watch = Watch(library, self.publisher, settings.rules, settings.times, self.tell)
+        self.monitor = Monitor(library, self.publisher, settings.rules, settings.times, self.tell)
         self._drained = StateFile(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
@@ -76,7 +76,7 @@ class Plugin:
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
             state_file=StateFile(settings.layout.root / _OTHERS),
-            tell_foreign=self.watch.tell_foreign,
+            tell_foreign=self.monitor.tell_foreign,
             grace=settings.times.others,
         )
         self.reconciler = Reconciler(self._reconciler_parts(cluster))
@@ -109,7 +109,7 @@ class Plugin:
     def look_ahead(self) -> None:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""
         self._learn_drained()
-        self.watch.keep_up()
+        self.monitor.keep_up()
         self.ownership.look_for_others()
 
     def run(self, stop: threading.Event) -> None:
@@ -136,7 +136,7 @@ class Plugin:
         """A sentence, or nothing."""
         if not self._is_prepared:
             return "The node is not prepared yet: see the log; without a driver NVML does not answer."
-        return f"No GPU is given out: {health.STUCK}." if self.watch.is_stuck else ""
+        return f"No GPU is given out: {health.STUCK}." if self.monitor.is_stuck else ""
 
     @contextlib.contextmanager
     def _served(self) -> Iterator[None]:
@@ -185,8 +185,8 @@ class Plugin:
 
     def _tasks(self, stop: threading.Event) -> list[tuple[str, Callable[[], None]]]:
         return [
-            ("gpus", partial(self.watch.run, stop)),
-            ("guard", partial(self.watch.guard, stop)),
+            ("gpus", partial(self.monitor.run, stop)),
+            ("guard", partial(self.monitor.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
             ("steward", partial(self.reconciler.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
@@ -195,12 +195,12 @@ class Plugin:
 
     def _scan_first(self, stop: threading.Event) -> None:
         """Waits for the driver: a node may start us before it."""
-        if self.watch.has_scanned:  # when we were a spare, some seconds ago
-            self.watch.keep_up()
+        if self.monitor.has_scanned:  # when we were a spare, some seconds ago
+            self.monitor.keep_up()
             return
         while not stop.is_set():
             try:
-                inventory = self.watch.scan()
+                inventory = self.monitor.scan()
             except NvmlUnavailable as error:
                 log.warning("%s Trying again in %g s.", error, self.settings.times.check)
                 stop.wait(self.settings.times.check)
@@ -212,11 +212,11 @@ class Plugin:
         """From the scheduler; where it is away, from the note of what it said last."""
         self.memory.believe_drained(frozenset(self._drained.read().split()))
         ask_once(self.settings.control_socket, self.memory)
-        self.watch.tell_drained(self.memory.drained())
+        self.monitor.tell_drained(self.memory.drained())
 
     def _on_load(self) -> None:
         drained = self.memory.drained()
-        self.watch.tell_drained(drained)
+        self.monitor.tell_drained(drained)
         self._drained.write("".join(f"{uuid}\n" for uuid in sorted(drained)))
 
     def _on_injection(self, uses_cdi: bool) -> None:

@@ -27,7 +27,7 @@ _PIECE_SECONDS = 0.5
 """How long we are deaf to `stop`."""
 
 
-class Watch:
+class Monitor:
     """What is known of the GPUs, brought up to date by `run` in a thread."""
 
     def __init__(self, library: GpuLibrary, publisher: Publisher, rules: Rules, times: Times, tell: Tell) -> None:

@@ -125,7 +125,7 @@ def test_calls_do_not_wait_while_the_scheduler_hangs(run_plugin: RunPlugin, shor
 
 def test_a_gpu_that_another_plugin_begins_to_give_out_goes(setup: Setup) -> None:
     before = setup.kubelet.lists
-    setup.plugin.watch.tell_foreign({A: "nvidia.com/gpu"})
+    setup.plugin.monitor.tell_foreign({A: "nvidia.com/gpu"})
     devices = setup.kubelet.wait_for_list(lambda devices: len(devices) == 30, after=before)
 
     assert not [device_id for device_id in devices if device_id.startswith(A)]
