@@ -237,7 +237,7 @@ class Plugin:
             tell=self.tell,
             start_check=NodeCheck(self.files, self.memory.scheduler_answers, self.tell),
             policy=lambda: policy_now(self.memory, self.settings.strategy, self.settings.weights),
-            most_per_container=self.settings.most_per_container,
+            max_per_container=self.settings.max_per_container,
         )
 
     def _reconciler_parts(self, cluster: Cluster | None) -> ReconcilerParts:

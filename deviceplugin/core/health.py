@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from deviceplugin.core.xids import Meaning, meaning_of
 
-MOST_DOUBLINGS = 7
+MAX_DOUBLINGS = 7
 SILENCE_SECONDS = 60.0
 """A watch that has not moved for so long is stuck in a call of NVML's; a scan of sixteen cold GPUs takes less."""
 STUCK = f"NVML has not answered for {SILENCE_SECONDS:g} s, and which GPU hangs nobody can know"
@@ -35,7 +35,7 @@ def raise_xid(health: GpuHealth, number: int, *, now: float, quiet_seconds: floa
     meaning, text = meaning_of(number)
     if meaning is not Meaning.CRITICAL:
         return health
-    quiet = quiet_seconds * 2 ** min(health.xids, MOST_DOUBLINGS)
+    quiet = quiet_seconds * 2 ** min(health.xids, MAX_DOUBLINGS)
     trouble = f"XID {number}: {text}"
     return GpuHealth(trouble, max(health.well_from, now + quiet), health.xids + 1)
 
@@ -49,7 +49,7 @@ def answer(health: GpuHealth, *, now: float, quiet_seconds: float) -> GpuHealth:
     """After a question that it answered: well when its quiet time is over, as new after as long again."""
     if health.trouble is not None:
         return health if now < health.well_from else replace(health, trouble=None)
-    forgets_at = health.well_from + quiet_seconds * 2 ** min(health.xids, MOST_DOUBLINGS)
+    forgets_at = health.well_from + quiet_seconds * 2 ** min(health.xids, MAX_DOUBLINGS)
     return WELL if health.xids and now >= forgets_at else health
 
 

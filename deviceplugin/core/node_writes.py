@@ -11,7 +11,7 @@ from deviceplugin.core.node_labels import NodeLabels
 REFRESH_SECONDS = 300.0
 """The words are written anew so often even unchanged: somebody may have taken them away."""
 LONGEST_BACKOFF_SECONDS = 60.0
-_MOST_DOUBLINGS = 20
+_MAX_DOUBLINGS = 20
 """2**1024 is no float: a day without an API server comes to that."""
 
 
@@ -39,5 +39,5 @@ def labels_written(words: NodeLabels, *, now: float, seconds: float) -> LabelsRe
 
 def labels_failed(report: LabelsReport, *, now: float, seconds: float) -> LabelsReport:
     """After it did not: later each time."""
-    wait = min(seconds * 2 ** min(report.failures, _MOST_DOUBLINGS), LONGEST_BACKOFF_SECONDS)
+    wait = min(seconds * 2 ** min(report.failures, _MAX_DOUBLINGS), LONGEST_BACKOFF_SECONDS)
     return replace(report, failures=report.failures + 1, not_before=now + wait)

@@ -9,7 +9,7 @@ from enum import Enum
 
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 10.0
-_MOST_DOUBLINGS = 20
+_MAX_DOUBLINGS = 20
 """2**1024 is no float: three hours of refusals come to that."""
 STREAM_SECONDS = 15.0
 """How long a kubelet may take from Register's answer to listening; it dials for up to 10 s."""
@@ -85,7 +85,7 @@ def lose(state: RegistrationState, cause: Cause, *, now: float) -> RegistrationS
     steady = state.registered_with is not None and now - state.registered_at > STEADY_SECONDS
     fresh = steady or cause in (Cause.FIRST, Cause.KUBELET_RESTARTED)
     troubles = 0 if fresh else state.troubles + 1
-    doublings = min(troubles - 1, _MOST_DOUBLINGS)
+    doublings = min(troubles - 1, _MAX_DOUBLINGS)
     wait = min(FIRST_WAIT_SECONDS * 2**doublings, LONGEST_WAIT_SECONDS) if troubles else 0.0
     return RegistrationState(tried_with=state.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
 

@@ -48,7 +48,7 @@ class Parts:
     start_check: StartCheck
     policy: Callable[[], placement.Policy]
     """Reads memory only: what the background found out last."""
-    most_per_container: int = 0
+    max_per_container: int = 0
     """0: no limit."""
     clock: Callable[[], float] = time.time
 
@@ -154,7 +154,7 @@ class DevicePlugin:
     def _allocate_one(self, device_ids: tuple[str, ...]) -> messages.ContainerAllocateResponse:
         parts = self._parts
         allocation = allocate(
-            device_ids, parts.publisher.device_list.inventory, most=parts.most_per_container, now=parts.clock()
+            device_ids, parts.publisher.device_list.inventory, most=parts.max_per_container, now=parts.clock()
         )
         parts.files.write(allocation)
         parts.tell(Allocated(allocation))

@@ -36,7 +36,7 @@ def test_every_flag_is_heard() -> None:
 
     assert (settings.rules.slots, settings.rules.slots_for) == (4, {"NVIDIA L4": 2, "GPU-a": 8})
     assert settings.rules.exclude == {"GPU-b", "GPU-c", "T4"}
-    assert (settings.strategy, settings.inject, settings.most_per_container) == (Strategy.PACK, Inject.CDI, 3)
+    assert (settings.strategy, settings.inject, settings.max_per_container) == (Strategy.PACK, Inject.CDI, 3)
     assert settings.weights == Weights(busy=2.0, power=0.0)
     assert (settings.metrics_port, settings.times.release, settings.node_name) == (None, 0.5, "node-1")
     assert settings.layout.hook == Path("/n/hook/libnvshare.so")
@@ -151,7 +151,7 @@ def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(tmp_path: 
     environ = {"NVSHARE_DEVICE_PLUGIN_SLOTS": "2", "NVSHARE_DEVICE_PLUGIN_EXCLUDE": "GPU-b\nT4"}
     settings = read_settings({"max_per_container": "3"}, environ, TABLE.read_file(str(tmp_path / "s.yaml")))
 
-    assert (settings.rules.slots, settings.strategy, settings.most_per_container) == (2, Strategy.PACK, 3)
+    assert (settings.rules.slots, settings.strategy, settings.max_per_container) == (2, Strategy.PACK, 3)
     assert settings.rules.slots_for == {"NVIDIA L4": 4, "GPU-a": 8}
     assert settings.rules.exclude == {"GPU-b", "T4"}
     assert settings.metrics_port is None

@@ -105,7 +105,7 @@ def test_the_same_slots_again_are_a_new_life_of_the_same_folder(setup: Setup) ->
 def test_a_refusal_reaches_the_kubelet_with_its_reason(
     run_plugin: RunPlugin, device_ids: list[str], reason: str
 ) -> None:
-    setup = run_plugin(most_per_container=2)
+    setup = run_plugin(max_per_container=2)
     setup.kubelet.start()
     setup.kubelet.wait_for_list()
     with pytest.raises(grpc.RpcError) as caught:
