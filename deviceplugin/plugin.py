@@ -110,7 +110,7 @@ class Plugin:
         """What a spare finds out before its turn: it reads, and changes nothing on the node."""
         self._learn_drained()
         self.monitor.keep_up()
-        self.ownership.look_for_others()
+        self.ownership.look_for_foreign()
 
     def run(self, stop: threading.Event) -> None:
         """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
@@ -129,7 +129,7 @@ class Plugin:
         self._learn_drained()  # before the first slot is told
         self._scan_first(stop)
         self.reconciler.repair(Ownership())  # from the folders alone: containers may start before the first look
-        self.ownership.look_for_others()
+        self.ownership.look_for_foreign()
         self._is_prepared = True
 
     def why_not_healthy(self) -> str:

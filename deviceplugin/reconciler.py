@@ -15,7 +15,7 @@ from deviceplugin.core import node_writes, retention
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.node_labels import describe_node, enough_room
-from deviceplugin.core.retention import Ownership, Waiting
+from deviceplugin.core.retention import Ownership, Unused
 from deviceplugin.errors import NodeNotReady, Refused
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.ownership import OwnershipReader
@@ -48,7 +48,7 @@ class Reconciler:
         self._news = threading.Event()
         self._urgent = threading.Event()
         self._report = node_writes.LabelsReport()
-        self._waiting: Mapping[str, Waiting] = {}
+        self._waiting: Mapping[str, Unused] = {}
         self._is_repaired = False
         self._refused_size = 0
         self._announced: frozenset[IdSet] = frozenset()

@@ -20,7 +20,7 @@ def parse_checkpoint(text: str, resource: str) -> frozenset[IdSet] | None:
         return None
 
 
-def parse_others(text: str, resource: str) -> dict[str, str]:
+def parse_foreign(text: str, resource: str) -> dict[str, str]:
     """GPUs that other plugins had when it was written, given out or in a pod's hands, each with its resource."""
     try:
         book = json.loads(text)["Data"]

@@ -70,7 +70,7 @@ def kept_by_checkpoint_alone(ownership: Ownership) -> frozenset[IdSet]:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Unused:
     """Since when an allocation was not in use; one that is allocated again begins anew."""
 
     allocation: Allocation
@@ -80,15 +80,15 @@ class Waiting:
 def release(
     allocations: Iterable[Allocation],
     ownership: Ownership,
-    waiting: Mapping[str, Waiting],
+    waiting: Mapping[str, Unused],
     *,
     now: float,
     seconds: float,
-) -> tuple[list[Allocation], dict[str, Waiting]]:
+) -> tuple[list[Allocation], dict[str, Unused]]:
     """The allocations to take away now, and those that wait for it."""
     patience = seconds if ownership.kept is not None else seconds * CAUTION
     gone: list[Allocation] = []
-    still: dict[str, Waiting] = {}
+    still: dict[str, Unused] = {}
     for allocation in allocations:
         if is_in_use(allocation, ownership):
             continue
@@ -97,7 +97,7 @@ def release(
         if now - since >= patience:
             gone.append(allocation)
         else:
-            still[allocation.key] = Waiting(allocation, since)
+            still[allocation.key] = Unused(allocation, since)
     return gone, still
 
 

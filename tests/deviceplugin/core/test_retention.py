@@ -4,7 +4,7 @@ import pytest
 
 from contract.allocation import Allocation
 from deviceplugin.core.allocation import allocate
-from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
+from deviceplugin.core.checkpoint import parse_checkpoint, parse_foreign
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.retention import Assignment, Ownership, free_slots, kept_by_checkpoint_alone, release
 from tests.fakes.gpus import make_gpu, make_inventory
@@ -151,4 +151,4 @@ OTHERS = """{"Data": {"PodDeviceEntries": [
     ],
 )
 def test_other_plugins_gpus_are_read_off_the_checkpoint(text: str, expected: dict[str, str]) -> None:
-    assert parse_others(text, "r/gpu") == expected
+    assert parse_foreign(text, "r/gpu") == expected

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contract import names
-from deviceplugin.core.foreign_gpus import read_others, render_others
+from deviceplugin.core.foreign_gpus import read_foreign, render_foreign
 from deviceplugin.core.retention import Assignment, Listed, Ownership
 from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.node.state_file import StateFile
@@ -121,8 +121,8 @@ def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -
     ],
 )
 def test_a_note_is_read(state_file: str, expected: dict[str, str]) -> None:
-    assert read_others(state_file) == expected
-    assert not expected or render_others(expected) == state_file
+    assert read_foreign(state_file) == expected
+    assert not expected or render_foreign(expected) == state_file
 
 
 def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_note(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[s
         now[0], kubelet.silent = step.now, set(step.silent)
         kubelet.others, kubelet.listed = step.given_out, Listed((), step.in_hands)
         if looks_ahead and number == 0:
-            ownership.look_for_others()
+            ownership.look_for_foreign()
         else:
             ownership.read()
     return told[-1]
