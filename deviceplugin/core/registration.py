@@ -21,7 +21,7 @@ SocketId = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Seen:
     """What is seen at one moment."""
 
     kubelet: SocketId | None
@@ -59,7 +59,7 @@ class RegistrationState:
     """While not registered: why."""
 
 
-def cause_to_renew(state: RegistrationState, seen: Observation, *, now: float) -> Cause | None:
+def cause_to_renew(state: RegistrationState, seen: Seen, *, now: float) -> Cause | None:
     """Why a new server is needed now, or None."""
     if seen.kubelet is None:
         return None
@@ -68,7 +68,7 @@ def cause_to_renew(state: RegistrationState, seen: Observation, *, now: float) -
     return _trouble(state, seen, now)
 
 
-def _trouble(state: RegistrationState, seen: Observation, now: float) -> Cause | None:
+def _trouble(state: RegistrationState, seen: Seen, now: float) -> Cause | None:
     if seen.kubelet != state.registered_with:
         return Cause.KUBELET_RESTARTED
     if not seen.own_socket:

@@ -14,7 +14,7 @@ from pathlib import Path
 from adapters.kubelet.rpc import RpcError, describe_error
 from deviceplugin.core import registration as registration
 from deviceplugin.core.events import Registered, RegistrationLost, Tell
-from deviceplugin.core.registration import Cause, Observation, RegistrationState, SocketId
+from deviceplugin.core.registration import Cause, RegistrationState, Seen, SocketId
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer, remove_stale_sockets, somebody_listens
 
@@ -73,12 +73,12 @@ class Registrar:
         self._make(cause)
         return 0.0
 
-    def _look(self) -> Observation:
+    def _look(self) -> Seen:
         server = self._server
         if server is None:
-            return Observation(kubelet=identity(self._side.socket))
+            return Seen(kubelet=identity(self._side.socket))
         streams = server.streams
-        return Observation(
+        return Seen(
             kubelet=identity(self._side.socket),
             own_socket=server.path.exists(),
             opened=streams.opened,

@@ -102,7 +102,7 @@ def test_the_answer_is_remembered_for_a_start_without_the_cluster(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("note", "expected", "questions"),
+    ("state_file", "expected", "questions"),
     [
         pytest.param("cdi\n", True, 0, id="known"),
         pytest.param("mounts", False, 0, id="known, and the cluster would say otherwise"),

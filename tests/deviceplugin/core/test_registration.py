@@ -4,8 +4,8 @@ import pytest
 
 from deviceplugin.core.registration import (
     Cause,
-    Observation,
     RegistrationState,
+    Seen,
     cause_to_renew,
     lose,
     registered,
@@ -19,42 +19,30 @@ FAILED = lose(tried(NEW, KUBELET), Cause.REGISTER_FAILED, now=0.0)
 
 
 @pytest.mark.parametrize(
-    ("life", "seen", "now", "expected"),
+    ("state", "seen", "now", "expected"),
     [
-        pytest.param(NEW, Observation(kubelet=None), 0.0, None, id="no kubelet: wait"),
-        pytest.param(NEW, Observation(kubelet=KUBELET), 0.0, Cause.FIRST, id="a kubelet: register at once"),
-        pytest.param(
-            SETTLED, Observation(kubelet=KUBELET, opened=1, open_now=1), 99.0, None, id="it listens: all is well"
-        ),
-        pytest.param(SETTLED, Observation(kubelet=KUBELET), 5.0, None, id="it has not listened yet: patience"),
-        pytest.param(SETTLED, Observation(kubelet=KUBELET), 20.0, Cause.STREAM_NEVER_CAME, id="it never listened"),
-        pytest.param(SETTLED, Observation(kubelet=KUBELET, opened=1), 5.0, Cause.STREAM_ENDED, id="it listens no more"),
-        pytest.param(
-            SETTLED, Observation(kubelet=KUBELET, opened=2, open_now=1), 5.0, None, id="an older stream ended"
-        ),
-        pytest.param(
-            SETTLED, Observation(kubelet=ANOTHER, opened=1, open_now=1), 5.0, Cause.KUBELET_RESTARTED, id="another"
-        ),
+        pytest.param(NEW, Seen(kubelet=None), 0.0, None, id="no kubelet: wait"),
+        pytest.param(NEW, Seen(kubelet=KUBELET), 0.0, Cause.FIRST, id="a kubelet: register at once"),
+        pytest.param(SETTLED, Seen(kubelet=KUBELET, opened=1, open_now=1), 99.0, None, id="it listens: all is well"),
+        pytest.param(SETTLED, Seen(kubelet=KUBELET), 5.0, None, id="it has not listened yet: patience"),
+        pytest.param(SETTLED, Seen(kubelet=KUBELET), 20.0, Cause.STREAM_NEVER_CAME, id="it never listened"),
+        pytest.param(SETTLED, Seen(kubelet=KUBELET, opened=1), 5.0, Cause.STREAM_ENDED, id="it listens no more"),
+        pytest.param(SETTLED, Seen(kubelet=KUBELET, opened=2, open_now=1), 5.0, None, id="an older stream ended"),
+        pytest.param(SETTLED, Seen(kubelet=ANOTHER, opened=1, open_now=1), 5.0, Cause.KUBELET_RESTARTED, id="another"),
         pytest.param(
             SETTLED,
-            Observation(kubelet=KUBELET, own_socket=False, opened=1, open_now=1),
+            Seen(kubelet=KUBELET, own_socket=False, opened=1, open_now=1),
             5.0,
             Cause.SOCKET_REMOVED,
             id="our socket's file is gone",
         ),
-        pytest.param(
-            SETTLED, Observation(kubelet=None, own_socket=False), 99.0, None, id="the folder is gone: wait for one"
-        ),
-        pytest.param(FAILED, Observation(kubelet=KUBELET), 0.05, None, id="refused just now: not at once again"),
-        pytest.param(
-            FAILED, Observation(kubelet=KUBELET), 0.2, Cause.REGISTER_FAILED, id="refused: again a little later"
-        ),
-        pytest.param(
-            FAILED, Observation(kubelet=ANOTHER), 0.0, Cause.REGISTER_FAILED, id="another kubelet is told at once"
-        ),
+        pytest.param(SETTLED, Seen(kubelet=None, own_socket=False), 99.0, None, id="the folder is gone: wait for one"),
+        pytest.param(FAILED, Seen(kubelet=KUBELET), 0.05, None, id="refused just now: not at once again"),
+        pytest.param(FAILED, Seen(kubelet=KUBELET), 0.2, Cause.REGISTER_FAILED, id="refused: again a little later"),
+        pytest.param(FAILED, Seen(kubelet=ANOTHER), 0.0, Cause.REGISTER_FAILED, id="another kubelet is told at once"),
     ],
 )
-def test_cause_to_renew(state: RegistrationState, seen: Observation, now: float, expected: Cause | None) -> None:
+def test_cause_to_renew(state: RegistrationState, seen: Seen, now: float, expected: Cause | None) -> None:
     assert cause_to_renew(state, seen, now=now) is expected
 
 

@@ -30,7 +30,7 @@ INIT, BOTH = made(A0), made(A0, B0)
 
 
 @pytest.mark.parametrize(
-    ("books", "staying"),
+    ("ownership", "staying"),
     [
         pytest.param(
             Ownership(shown(A0, B0), kept((A0,), (A0, B0))), {INIT, BOTH}, id="init container before two vGPUs"
@@ -90,7 +90,7 @@ MANY = (*shown(A0, B0), Assignment("ns", "p2", "c", (A1,)), Assignment("ns", "p3
 
 
 @pytest.mark.parametrize(
-    ("books", "unhealthy", "free"),
+    ("ownership", "unhealthy", "free"),
     [
         pytest.param(Ownership(MANY), (), {A: 8, B: 9}, id="what pod-resources leaves"),
         pytest.param(Ownership(MANY), (A,), {A: 0, B: 9}, id="none of an unhealthy GPU"),

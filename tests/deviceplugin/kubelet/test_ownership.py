@@ -113,7 +113,7 @@ def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("note", "expected"),
+    ("state_file", "expected"),
     [
         pytest.param("GPU-a nvidia.com/gpu\nGPU-b x/y\n", {"GPU-a": "nvidia.com/gpu", "GPU-b": "x/y"}, id="whole"),
         pytest.param("", {}, id="none"),
