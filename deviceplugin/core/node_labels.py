@@ -1,8 +1,8 @@
-"""What is said of the node on its Node object: labels and one annotation.
+"""The labels and the annotation that describe this node's GPUs on its Node object.
 
-Owns their values, and one rule: where a container was refused because too few GPUs had room, `gpu.count` says how many
-have room until enough of them do.  The webhook's affinity compares that label with the number asked for, hence the next
-pod waits in the scheduler instead of failing here.  Pure.
+The module owns their values, and one rule.  When a container was refused because too few GPUs had room, `gpu.count`
+says how many GPUs have room, until enough of them do.  The webhook's affinity compares that label with the number of
+vGPUs that a pod asks for.  So the next pod waits in the scheduler instead of failing here.  Pure.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """What the Node should say."""
+    """The labels and annotations that the Node should have."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
 def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_size: int = 0) -> NodeLabels:
-    """The words for what is shared now; `refused_size` is what was asked of too few GPUs, or 0."""
+    """Return the labels for what is shared now; `refused_size` is the size of a refused container, or 0."""
     gpus = [shared.gpu for shared in device_list.inventory.shared]
     healthy = [gpu for gpu in gpus if gpu.uuid not in device_list.unhealthy]
     with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
@@ -36,7 +36,7 @@ def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_s
 
 
 def _describe(gpus: list[Gpu]) -> dict[str, str]:
-    """Of several kinds the least, so that a pod that selects by it fits every GPU here."""
+    """Describe several kinds of GPU by the smallest one, so that a pod that selects by a label fits every GPU here."""
     if not gpus:
         return {}
     models = {gpu.model for gpu in gpus}
@@ -51,5 +51,5 @@ def _describe(gpus: list[Gpu]) -> dict[str, str]:
 
 
 def enough_room(device_list: DeviceList, free: Mapping[str, int], size: int) -> bool:
-    """Have that many healthy GPUs a free slot?"""
+    """Return whether at least `size` healthy GPUs have a free slot."""
     return sum(1 for uuid, slots in free.items() if slots > 0 and uuid not in device_list.unhealthy) >= size

@@ -1,7 +1,8 @@
-"""What each XID of NVIDIA's driver means for a GPU that many share: one table.
+"""What each XID of NVIDIA's driver means for a GPU that many containers share: one table.
 
-Owns the choice.  An application's own fault is ignored: the next container has nothing to do with it.  Everything else,
-and every number not listed, makes the GPU unhealthy for a time.
+The module owns the choice.  A fault of one application is ignored, since the next container has nothing to do with it.
+Every other XID, and every number that is not listed, makes the GPU unhealthy for a time.
+
 Source: NVIDIA's list of XIDs and its recommended actions (docs.nvidia.com/deploy/xid-errors).
 """
 
@@ -9,7 +10,7 @@ from enum import Enum
 
 
 class Meaning(Enum):
-    """What an XID says of the card."""
+    """What an XID says about the card."""
 
     APPLICATION = "an application's own fault"
     STATE_FILE = "for the record only"
@@ -41,5 +42,5 @@ XIDS: dict[int, tuple[Meaning, str]] = {
 
 
 def meaning_of(number: int) -> tuple[Meaning, str]:
-    """What the XID means; a number that is not in the table is taken seriously."""
-    return XIDS.get(number, (Meaning.CRITICAL, "not in our table, hence taken seriously"))
+    """Return what the XID means; a number that is not in the table is critical."""
+    return XIDS.get(number, (Meaning.CRITICAL, "an XID that is not in our table, so it counts as critical"))

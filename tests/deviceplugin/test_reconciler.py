@@ -314,5 +314,5 @@ def test_events_go_to_the_cluster_and_only_from_the_plugin_that_serves(settings:
     plugin.tell(GpuRecovered(A))
     plugin.tell(Registered("start", "s"))
 
-    assert cluster.events == [NodeEvent("GpuRecovered", f"GPU {A} is given out again.", is_warning=False)]
+    assert cluster.events == [NodeEvent("GpuRecovered", f"GPU {A} gets new containers again.", is_warning=False)]
     assert plugin.registry.get_sample_value("nvshare_device_plugin_events_dropped_total") == 7
