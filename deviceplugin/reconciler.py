@@ -15,10 +15,10 @@ from deviceplugin.core import node_writes, retention
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.node_labels import describe_node, enough_room
-from deviceplugin.core.retention import Books, Waiting
+from deviceplugin.core.retention import Ownership, Unused
 from deviceplugin.errors import NodeNotReady, Refused
-from deviceplugin.gpus.publisher import Board
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.gpus.publisher import Publisher
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Times
@@ -29,34 +29,34 @@ _FLOOD_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StewardParts:
+class ReconcilerParts:
     """What the steward works with."""
 
-    board: Board
+    publisher: Publisher
     files: NodeFiles
-    books: KubeletBooks
+    ownership: OwnershipReader
     times: Times
     cluster: Cluster | None = None
     clock: Callable[[], float] = time.monotonic
 
 
-class Steward:
+class Reconciler:
     """Looks at the books every few seconds, and at once after an allocation or a refusal."""
 
-    def __init__(self, parts: StewardParts) -> None:
+    def __init__(self, parts: ReconcilerParts) -> None:
         self._parts = parts
         self._news = threading.Event()
         self._urgent = threading.Event()
-        self._words = node_writes.WordsReport()
-        self._waiting: Mapping[str, Waiting] = {}
+        self._report = node_writes.LabelsReport()
+        self._waiting: Mapping[str, Unused] = {}
         self._is_repaired = False
         self._refused_size = 0
         self._announced: frozenset[IdSet] = frozenset()
         self._announced_at = -math.inf
-        self.books: Books | None = None
+        self.ownership: Ownership | None = None
         """The newest, for metrics; None until the kubelet answered."""
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
         """Something was allocated."""
         self._news.set()
 
@@ -90,23 +90,25 @@ class Steward:
     def _look_once(self) -> None:
         if self._urgent.is_set():
             self._urgent.clear()
-            if self.books is not None:
-                self._tell_words(self.books, is_newest=False)  # those of a moment ago are true enough, and at hand
-        books = self._parts.books.read()
-        if books is None:
+            if self.ownership is not None:
+                self._write_labels(
+                    self.ownership, is_newest=False
+                )  # those of a moment ago are true enough, and at hand
+        ownership = self._parts.ownership.read()
+        if ownership is None:
             return
-        self.books = books
+        self.ownership = ownership
         if not self._is_repaired:
-            self.repair(books)
+            self.repair(ownership)
             self._is_repaired = True
-        self.look(books, is_newest=not self._urgent.is_set())
+        self.look(ownership, is_newest=not self._urgent.is_set())
 
-    def repair(self, books: Books) -> None:
+    def repair(self, ownership: Ownership) -> None:
         """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
         self._parts.files.prepare()
-        files, inventory = self._parts.files, self._parts.board.view.inventory
+        files, inventory = self._parts.files, self._parts.publisher.device_list.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
-        for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
+        for ids in {frozenset(each.device_ids) for each in ownership.assignments} | (ownership.kept or frozenset()):
             try:
                 allocation = allocate(sorted(ids), inventory, most=0, now=time.time())
             except Refused:
@@ -119,44 +121,46 @@ class Steward:
         for key in files.broken_keys():
             files.remove_broken(key)
 
-    def look(self, books: Books, *, is_newest: bool = True) -> None:
+    def look(self, ownership: Ownership, *, is_newest: bool = True) -> None:
         """Does what follows from the books; those read before the last refusal cannot say that there is room now."""
-        self._release(books)
-        self._let_kubelet_write(books)
-        self._tell_words(books, is_newest=is_newest)
+        self._release(ownership)
+        self._let_kubelet_write(ownership)
+        self._write_labels(ownership, is_newest=is_newest)
 
-    def _release(self, books: Books) -> None:
+    def _release(self, ownership: Ownership) -> None:
         parts, now = self._parts, self._parts.clock()
         allocations = parts.files.read_all()
-        gone, self._waiting = retention.release(allocations, books, self._waiting, now=now, seconds=parts.times.release)
+        gone, self._waiting = retention.release(
+            allocations, ownership, self._waiting, now=now, seconds=parts.times.release
+        )
         for allocation in gone:
             if parts.files.remove(allocation):
                 log.info("allocation %s is over: its folder is gone", allocation.key)
         parts.files.remove_strays({allocation.key for allocation in allocations})
 
-    def _let_kubelet_write(self, books: Books) -> None:
+    def _let_kubelet_write(self, ownership: Ownership) -> None:
         """What only its checkpoint shows may be of pods that have ended: soon where it is new, else now and then."""
-        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(books)
+        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(ownership)
         self._announced &= alone
         pause = parts.times.report if alone - self._announced else parts.times.release
         if alone and now - self._announced_at >= pause:
             self._announced, self._announced_at = alone, now
-            parts.board.announce_again()
+            parts.publisher.announce_again()
 
-    def _tell_words(self, books: Books, *, is_newest: bool) -> None:
+    def _write_labels(self, ownership: Ownership, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
-        view = parts.board.view
-        free = retention.free_slots(view, books)
-        if is_newest and enough_room(view, free, self._refused_size):
+        device_list = parts.publisher.device_list
+        free = retention.free_slots(device_list, ownership)
+        if is_newest and enough_room(device_list, free, self._refused_size):
             self._refused_size = 0
-        words = describe_node(view, free, refused_size=self._refused_size)
-        is_urgent = self._words.told is None or words.labels != self._words.told.labels
-        if parts.cluster is None or not node_writes.words_to_tell(self._words, words, now=now, urgent=is_urgent):
+        words = describe_node(device_list, free, refused_size=self._refused_size)
+        is_urgent = self._report.told is None or words.labels != self._report.told.labels
+        if parts.cluster is None or not node_writes.must_write_labels(self._report, words, now=now, urgent=is_urgent):
             return
         try:
             parts.cluster.patch_node(words.labels, words.annotations)
         except ClusterUnavailable as error:
             log.warning("%s", error)
-            self._words = node_writes.words_failed(self._words, now=now, seconds=parts.times.report)
+            self._report = node_writes.labels_failed(self._report, now=now, seconds=parts.times.report)
         else:
-            self._words = node_writes.words_told(words, now=now, seconds=parts.times.report)
+            self._report = node_writes.labels_written(words, now=now, seconds=parts.times.report)

@@ -18,8 +18,8 @@ from deviceplugin.core.inventory import Rules
 from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout
 
-MOST_SLOTS = 1000
-SLOTS = whole(1, MOST_SLOTS)
+MAX_SLOTS = 1000
+SLOTS = whole(1, MAX_SLOTS)
 STRATEGY = one_of(tuple(Strategy), Strategy)
 _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
 
@@ -69,7 +69,7 @@ class Settings:
     weights: Weights | None = None
     """None: placement does not look at load."""
     inject: Inject = Inject.AUTO
-    most_per_container: int = 0
+    max_per_container: int = 0
     """vGPUs of one container at most; 0: as many as there are GPUs."""
     node_name: str = ""
     """Empty: nothing is told to the cluster."""
@@ -130,7 +130,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("strategy", STRATEGY, Strategy.SPREAD, "which GPU comes first"),
     Option("weights", _WEIGHTS, "", "placement looks at load too; without it at counts only"),
     Option("inject", one_of(tuple(Inject), Inject), Inject.AUTO, "how a container gets its parts"),
-    Option("max_per_container", whole(0, MOST_SLOTS), "0", "vGPUs of one container at most; 0: no limit"),
+    Option("max_per_container", whole(0, MAX_SLOTS), "0", "vGPUs of one container at most; 0: no limit"),
     Option("also_mount", TEXT, "", "HOST:CONTAINER, a folder in every container, writable", many=True),
     Option("also_env", TEXT, "", "NAME=VALUE, a variable in every container", many=True),
     Option("node_name", TEXT, "", "this node; empty: nothing is told to the cluster", variable="NODE_NAME"),
@@ -167,7 +167,7 @@ def build(values: Mapping[str, Any]) -> Settings:
             tuple(read_also_env(entry) for entry in values["also_env"]),
         ),
         rules=read_rules(values["slots"], values["slots_for"], values["exclude"]),
-        most_per_container=values["max_per_container"],
+        max_per_container=values["max_per_container"],
         times=Times(**{name: values[f"{name}_seconds"] for name, _ in _TIMES}),
         **{name: values[name] for name in _AS_THEY_ARE},
     )

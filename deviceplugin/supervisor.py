@@ -104,14 +104,14 @@ class _Pair:
         if self._worker is not None and (code := self._worker.code()) is not None:
             if code >= 0:
                 return code
-            self._mourn("worker", self._worker, code)
+            self._worker_died("worker", self._worker, code)
             self._worker = None
         if self._spare is not None and (code := self._spare.code()) is not None:
-            self._mourn("spare", self._spare, code)
+            self._worker_died("spare", self._spare, code)
             self._spare = None
         return None
 
-    def _mourn(self, place: str, child: _Child, code: int) -> None:
+    def _worker_died(self, place: str, child: _Child, code: int) -> None:
         now = time.monotonic()
         self._wait = next_wait(self._wait, lived=now - child.since)
         self._due = now + self._wait

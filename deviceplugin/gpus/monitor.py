@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from adapters.nvml import Xid
 from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core import health
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
 from deviceplugin.core.health import GpuHealth
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.xids import meaning_of
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.gpus.nvml import GpuLibrary
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
@@ -27,11 +27,11 @@ _PIECE_SECONDS = 0.5
 """How long we are deaf to `stop`."""
 
 
-class Watch:
+class Monitor:
     """What is known of the GPUs, brought up to date by `run` in a thread."""
 
-    def __init__(self, library: GpuLibrary, board: Board, rules: Rules, times: Times, tell: Tell) -> None:
-        self._library, self._board, self._rules, self._times, self._tell = library, board, rules, times, tell
+    def __init__(self, library: GpuLibrary, publisher: Publisher, rules: Rules, times: Times, tell: Tell) -> None:
+        self._library, self._publisher, self._rules, self._times, self._tell = library, publisher, rules, times, tell
         self._clock: Callable[[], float] = time.monotonic
         self._gpus: dict[str, Gpu] = {}
         self._healths: dict[str, GpuHealth] = {}
@@ -54,7 +54,7 @@ class Watch:
         self._beat()
         self.has_scanned = True
         self._publish()
-        return self._board.view.inventory
+        return self._publisher.device_list.inventory
 
     def tell_foreign(self, foreign: Mapping[str, str]) -> None:
         """GPUs that another plugin gives out on this node, each with its resource."""
@@ -156,7 +156,7 @@ class Watch:
             inventory = take_stock(self._gpus.values(), self._rules, self._foreign)
             troubled = self._troubled()
             shared = {each.gpu.uuid for each in inventory.shared}
-            self._board.publish(View(inventory, frozenset(troubled.keys() & shared)))
+            self._publisher.publish(DeviceList(inventory, frozenset(troubled.keys() & shared)))
             self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
 
     def _troubled(self) -> dict[str, str]:

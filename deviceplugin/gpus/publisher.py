@@ -1,31 +1,31 @@
 """What the plugin knows just now, for every thread that asks.
 
-Owns nothing but the newest `View`: writers publish a whole one, readers take a whole one, and whoever follows the list
-of devices is woken when it changes.
+Owns the newest `DeviceList` and nothing else.  Writers publish a whole one, and readers take a whole one.  A thread that
+follows the list is woken when it changes.
 """
 
 import threading
 
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 
 
-class Board:
+class Publisher:
     """The newest view, and a number that grows when the list of devices must be told again."""
 
-    def __init__(self, view: View | None = None) -> None:
+    def __init__(self, device_list: DeviceList | None = None) -> None:
         self._changed = threading.Condition()
-        self._view = view or View()
+        self._device_list = device_list or DeviceList()
         self._edition = 1
 
     @property
-    def view(self) -> View:
-        return self._view
+    def device_list(self) -> DeviceList:
+        return self._device_list
 
-    def publish(self, view: View) -> None:
+    def publish(self, device_list: DeviceList) -> None:
         """Puts it up; tells it where it differs from the one before."""
         with self._changed:
-            if view != self._view:
-                self._view = view
+            if device_list != self._device_list:
+                self._device_list = device_list
                 self._tell()
 
     def announce_again(self) -> None:
@@ -42,9 +42,9 @@ class Board:
         with self._changed:
             self._changed.notify_all()
 
-    def wait_for_edition(self, after: int, *, seconds: float) -> tuple[int, View]:
+    def wait_for_edition(self, after: int, *, seconds: float) -> tuple[int, DeviceList]:
         """The newest view, as soon as it is newer than edition `after`, somebody wakes us, or the time is over."""
         with self._changed:
             if self._edition <= after:
                 self._changed.wait(seconds)
-            return self._edition, self._view
+            return self._edition, self._device_list

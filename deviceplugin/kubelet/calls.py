@@ -19,10 +19,10 @@ from contract.reasons import ReasonCode, Refusal
 from contract.sharing import placement
 from deviceplugin.core import cdi
 from deviceplugin.core.allocation import allocate
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,13 @@ class StartCheck(Protocol):
 class Parts:
     """What the calls work with."""
 
-    board: Board
+    publisher: Publisher
     files: NodeFiles
     tell: Tell
     start_check: StartCheck
     policy: Callable[[], placement.Policy]
     """Reads memory only: what the background found out last."""
-    most_per_container: int = 0
+    max_per_container: int = 0
     """0: no limit."""
     clock: Callable[[], float] = time.time
 
@@ -104,21 +104,21 @@ class DevicePlugin:
 
     def list_and_watch(self, _request: messages.Empty, context: rpc.Context) -> Iterator[messages.ListAndWatchResponse]:
         """The list now, and again whenever it changes."""
-        board, edition = self._parts.board, 0
-        context.add_callback(board.wake)
+        publisher, edition = self._parts.publisher, 0
+        context.add_callback(publisher.wake)
         with self._streams.one():
             while context.is_active() and not self._streams.stopping.is_set():
-                newest, view = board.wait_for_edition(edition, seconds=_LOOK_SECONDS)
+                newest, device_list = publisher.wait_for_edition(edition, seconds=_LOOK_SECONDS)
                 if newest > edition:
                     edition = newest
-                    yield list_devices(view)
+                    yield list_devices(device_list)
 
     def prefer(
         self, request: messages.PreferredAllocationRequest, _context: rpc.Context
     ) -> messages.PreferredAllocationResponse:
         """Never raises."""
         began = time.perf_counter()
-        answer = prefer(request, self._parts.board.view, self._parts.policy)
+        answer = prefer(request, self._parts.publisher.device_list, self._parts.policy)
         self._parts.tell(CallTook("GetPreferredAllocation", time.perf_counter() - began))
         return answer
 
@@ -153,7 +153,9 @@ class DevicePlugin:
 
     def _allocate_one(self, device_ids: tuple[str, ...]) -> messages.ContainerAllocateResponse:
         parts = self._parts
-        allocation = allocate(device_ids, parts.board.view.inventory, most=parts.most_per_container, now=parts.clock())
+        allocation = allocate(
+            device_ids, parts.publisher.device_list.inventory, most=parts.max_per_container, now=parts.clock()
+        )
         parts.files.write(allocation)
         parts.tell(Allocated(allocation))
         return answer_for(allocation, parts.files)
@@ -161,7 +163,7 @@ class DevicePlugin:
     def _check_start(self, device_ids: tuple[str, ...]) -> None:
         """The record that Allocate wrote, or one made anew; then whatever else a container needs."""
         parts = self._parts
-        wanted = allocate(device_ids, parts.board.view.inventory, most=0, now=parts.clock())
+        wanted = allocate(device_ids, parts.publisher.device_list.inventory, most=0, now=parts.clock())
         allocation = parts.files.read(wanted.key) or wanted
         if not parts.files.is_whole(allocation):
             log.warning("allocation %s was not whole on the node: made anew", allocation.key)
@@ -173,36 +175,37 @@ class DevicePlugin:
         rpc.refuse(context, str(refusal))
 
 
-def list_devices(view: View) -> messages.ListAndWatchResponse:
+def list_devices(device_list: DeviceList) -> messages.ListAndWatchResponse:
     """The whole list.
 
     No topology: with it the kubelet takes a container's slots from one NUMA node before it asks us, and that may be
     one GPU.  Closeness is the placement's own tie-breaker instead.
     """
     devices = (
-        messages.Device(ID=device_id, health=HEALTHY if healthy else UNHEALTHY) for device_id, healthy in view.devices()
+        messages.Device(ID=device_id, health=HEALTHY if healthy else UNHEALTHY)
+        for device_id, healthy in device_list.devices()
     )
     return messages.ListAndWatchResponse(devices=devices)
 
 
 def prefer(
-    request: messages.PreferredAllocationRequest, view: View, policy: Callable[[], placement.Policy]
+    request: messages.PreferredAllocationRequest, device_list: DeviceList, policy: Callable[[], placement.Policy]
 ) -> messages.PreferredAllocationResponse:
     """An answer for each container; an empty one, which leaves the choice to the kubelet, where ours failed."""
     answer = messages.PreferredAllocationResponse()
     for each in request.container_requests:
-        answer.container_responses.add(deviceIDs=_prefer_one(each, view, policy))
+        answer.container_responses.add(deviceIDs=_prefer_one(each, device_list, policy))
     return answer
 
 
 def _prefer_one(
-    each: messages.ContainerPreferredAllocationRequest, view: View, policy: Callable[[], placement.Policy]
+    each: messages.ContainerPreferredAllocationRequest, device_list: DeviceList, policy: Callable[[], placement.Policy]
 ) -> tuple[str, ...]:
     asked = placement.Request(
         available=tuple(each.available_deviceIDs), must=tuple(each.must_include_deviceIDs), size=each.allocation_size
     )
     try:
-        return placement.prefer(asked, view.inventory, policy())
+        return placement.prefer(asked, device_list.inventory, policy())
     except Exception:  # the kubelet rejects the pod when this call raises: any mistake of ours must not
         log.exception("placement failed; the kubelet chooses by itself")
         return ()

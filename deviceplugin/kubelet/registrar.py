@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adapters.kubelet.rpc import RpcError, describe_error
-from deviceplugin.core import registration as lives
-from deviceplugin.core.events import Lost, Registered, Tell
-from deviceplugin.core.registration import Cause, Life, Seen, SocketId
+from deviceplugin.core import registration as registration
+from deviceplugin.core.events import Registered, RegistrationLost, Tell
+from deviceplugin.core.registration import Cause, RegistrationState, Seen, SocketId
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer, remove_stale_sockets, somebody_listens
 
@@ -35,14 +35,14 @@ class KubeletSide:
     """The kubelet dials us for up to 10 s from within the call."""
 
 
-class Living:
+class Registrar:
     """Runs until `stop` is set, and leaves no server behind."""
 
     def __init__(
         self, side: KubeletSide, parts: Parts, tell: Tell, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._side, self._parts, self._tell, self._clock = side, parts, tell, clock
-        self._life = Life()
+        self._state = RegistrationState()
         self._server: PluginServer | None = None
 
     def begin(self) -> None:
@@ -60,12 +60,12 @@ class Living:
 
     def _step(self) -> float:
         now = self._clock()
-        cause = lives.cause_to_renew(self._life, self._look(), now=now)
+        cause = registration.cause_to_renew(self._state, self._look(), now=now)
         if cause is None:
-            return _LOOK_SECONDS if self._life.registered_with is not None else _WAITING_LOOK_SECONDS
-        if self._life.registered_with is not None:
-            self._tell(Lost(cause.value))
-            self._life = lives.lose(self._life, cause, now=now)
+            return _LOOK_SECONDS if self._state.registered_with is not None else _WAITING_LOOK_SECONDS
+        if self._state.registered_with is not None:
+            self._tell(RegistrationLost(cause.value))
+            self._state = registration.lose(self._state, cause, now=now)
             self.close()
             return 0.0
         if not somebody_listens(self._side.socket):
@@ -90,7 +90,7 @@ class Living:
         kubelet = identity(self._side.socket)
         if kubelet is None:
             return
-        self._life = lives.tried(self._life, kubelet)
+        self._state = registration.tried(self._state, kubelet)
         self._server = PluginServer(self._side.folder, self._parts)
         try:
             self._server.start()
@@ -98,12 +98,12 @@ class Living:
         except (RpcError, OSError, RuntimeError) as error:
             self._failed(error)
         else:
-            self._life = lives.registered(self._life, kubelet, now=self._clock())
+            self._state = registration.registered(self._state, kubelet, now=self._clock())
             self._tell(Registered(cause.value, self._server.path.name))
 
     def _failed(self, error: Exception) -> None:
         self.close()
-        self._life = lives.lose(self._life, Cause.REGISTER_FAILED, now=self._clock())
+        self._state = registration.lose(self._state, Cause.REGISTER_FAILED, now=self._clock())
         log.warning("the kubelet did not take the registration: %s", describe_error(error))
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class PluginServer:
     def __init__(self, folder: Path, parts: Parts) -> None:
         self.path = folder / f"{PREFIX}{secrets.token_hex(4)}.sock"
         self.streams = Streams()
-        self._board = parts.board
+        self._publisher = parts.publisher
         self._server = rpc.Server(self.path, [DevicePlugin(parts, self.streams).handler()], workers=_WORKERS)
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class PluginServer:
     def stop(self) -> None:
         """Ends the streams and takes the socket away; returns when nothing of it is left."""
         self.streams.stopping.set()
-        self._board.wake()
+        self._publisher.wake()
         self._server.stop(grace_seconds=_GRACE_SECONDS)
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deviceplugin.node.state_file import Note
+from deviceplugin.node.state_file import StateFile
 from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Inject
 
 log = logging.getLogger(__name__)
-NOTE = "injection"
-_NOTED = (Inject.CDI, Inject.MOUNTS)
+STATE_FILE = "injection"
+_VALUES = (Inject.CDI, Inject.MOUNTS)
 """Anything else is no note."""
 _RETRY_SECONDS = 10.0
 _FIRST_KUBELET = (1, 29)
@@ -41,14 +41,14 @@ class Injection:
     """The answer, at once where it was known before, and kept true in the background."""
 
     def __init__(self, inject: Inject, root: Path, cluster: Cluster | None) -> None:
-        self._inject, self._note, self._cluster = inject, Note(root / NOTE), cluster
+        self._inject, self._state_file, self._cluster = inject, StateFile(root / STATE_FILE), cluster
 
     def decide(self) -> bool:
         """Is CDI used?  What is left open is read from the note; on the first start of a node the cluster is asked."""
         if self._inject is not Inject.AUTO:
             return self._inject is Inject.CDI
-        noted = self._note.read().strip()
-        return noted == Inject.CDI if noted in _NOTED else self._ask() or False
+        noted = self._state_file.read().strip()
+        return noted == Inject.CDI if noted in _VALUES else self._ask() or False
 
     def keep_asking(self, on_answer: Callable[[bool], None], stop: threading.Event) -> None:
         """Asks until the cluster has answered once."""
@@ -68,5 +68,5 @@ class Injection:
         except ClusterUnavailable as error:
             log.warning("cannot ask for this node's versions: %s", error)
             return None
-        self._note.write((Inject.CDI if answer else Inject.MOUNTS) + "\n")
+        self._state_file.write((Inject.CDI if answer else Inject.MOUNTS) + "\n")
         return answer

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contract.allocation import Allocation
-from deviceplugin.core.events import Tell, Unanswered
+from deviceplugin.core.events import SchedulerSilent, Tell
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class NodeCheck:
             log.warning("the hook is gone from %s: put there again", self.files.layout.hook_folder)
             self.files.prepare()
         if not self._is_answered(allocation):
-            self.tell(Unanswered(allocation))
+            self.tell(SchedulerSilent(allocation))
 
     def _is_answered(self, allocation: Allocation) -> bool:
         """Waits only for a scheduler that has answered lately."""

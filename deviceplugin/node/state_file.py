@@ -12,7 +12,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 
-class Note:
+class StateFile:
     """One file; used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:

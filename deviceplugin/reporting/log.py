@@ -11,10 +11,10 @@ from deviceplugin.core.events import (
     GpuRecovered,
     GpuRefused,
     GpuUnhealthy,
-    Happening,
-    Lost,
+    PluginEvent,
     Registered,
-    Unanswered,
+    RegistrationLost,
+    SchedulerSilent,
 )
 
 log = logging.getLogger(__name__)
@@ -24,19 +24,19 @@ _LINES: dict[type, tuple[int, Callable[[Any], str]]] = {
     CallRefused: (logging.WARNING, lambda it: f"refused a container of {it.size}: {it.refusal}"),
     CallTook: (logging.DEBUG, lambda it: f"{it.call} took {it.seconds * 1000:.2f} ms"),
     Registered: (logging.INFO, lambda it: f"registered on {it.socket} ({it.cause})"),
-    Lost: (logging.WARNING, lambda it: f"the kubelet must be told again: {it.cause}"),
+    RegistrationLost: (logging.WARNING, lambda it: f"the kubelet must be told again: {it.cause}"),
     GpuRefused: (logging.WARNING, lambda it: f"not shared: {it.refusal}"),
     GpuUnhealthy: (logging.WARNING, lambda it: f"GPU {it.uuid} is not given out: {it.why}"),
     GpuRecovered: (logging.INFO, lambda it: f"GPU {it.uuid} is given out again"),
-    Unanswered: (
+    SchedulerSilent: (
         logging.WARNING,
         lambda it: f"no scheduler answers for allocation {it.allocation.key}: its container waits for one",
     ),
 }
 
 
-def write_log(happening: Happening) -> None:
+def write_log(event: PluginEvent) -> None:
     """Write its line."""
-    level, line = _LINES[type(happening)]
+    level, line = _LINES[type(event)]
     if log.isEnabledFor(level):
-        log.log(level, "%s", line(happening))
+        log.log(level, "%s", line(event))

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, Happening, Registered
-from deviceplugin.core.retention import Books, free_slots
+from deviceplugin.core.events import Allocated, CallRefused, CallTook, GpuUnhealthy, PluginEvent, Registered
+from deviceplugin.core.retention import Ownership, free_slots
 from deviceplugin.errors import REFUSALS
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 _CALLS = ("GetPreferredAllocation", "Allocate", "PreStartContainer")
@@ -26,8 +26,8 @@ _PREFIX = "nvshare_device_plugin"
 class NodeCollector(Collector):
     """What is true at the moment of the question."""
 
-    board: Board
-    books: Callable[[], Books | None]
+    publisher: Publisher
+    ownership: Callable[[], Ownership | None]
     load_is_fresh: Callable[[], bool]
     pod_resources: Callable[[], Mapping[str, bool]]
     """Which of its questions are answered."""
@@ -36,9 +36,9 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._gpus()
-        books = self.books()
-        if books is not None:
-            yield from self._pods(books)
+        ownership = self.ownership()
+        if ownership is not None:
+            yield from self._pods(ownership)
         fresh = GaugeMetricFamily(f"{_PREFIX}_load_fresh", "1 while the scheduler tells load.")
         fresh.add_metric([], float(self.load_is_fresh()))
         yield fresh
@@ -51,27 +51,27 @@ class NodeCollector(Collector):
             yield CounterMetricFamily(name, "Events that the cluster was not told.", value=self.dropped_events())
 
     def _gpus(self) -> Iterator[Metric]:
-        view = self.board.view
+        device_list = self.publisher.device_list
         slots = GaugeMetricFamily(f"{_PREFIX}_slots", "Slots of a shared GPU.", labels=["uuid", "model"])
         healthy = GaugeMetricFamily(f"{_PREFIX}_gpu_healthy", "1 while a GPU is given out.", labels=["uuid"])
         refused = GaugeMetricFamily(f"{_PREFIX}_gpu_refused", "1: a GPU is not shared.", labels=["uuid", "reason"])
-        for shared in view.inventory.shared:
+        for shared in device_list.inventory.shared:
             slots.add_metric([shared.gpu.uuid, shared.gpu.model], shared.slots)
-            healthy.add_metric([shared.gpu.uuid], float(shared.gpu.uuid not in view.unhealthy))
-        for uuid, refusal in view.inventory.refused.items():
+            healthy.add_metric([shared.gpu.uuid], float(shared.gpu.uuid not in device_list.unhealthy))
+        for uuid, refusal in device_list.inventory.refused.items():
             refused.add_metric([uuid, refusal.code], 1.0)
         yield from (slots, healthy, refused)
 
-    def _pods(self, books: Books) -> Iterator[Metric]:
-        view = self.board.view
+    def _pods(self, ownership: Ownership) -> Iterator[Metric]:
+        device_list = self.publisher.device_list
         free = GaugeMetricFamily(f"{_PREFIX}_free_slots", "Slots that nobody has.", labels=["uuid"])
-        for uuid, slots in free_slots(view, books).items():
+        for uuid, slots in free_slots(device_list, ownership).items():
             free.add_metric([uuid], slots)
         labels = ["namespace", "pod", "container", "uuid"]
         assigned = GaugeMetricFamily(f"{_PREFIX}_assignment", "1: a container has a slot of the GPU.", labels=labels)
-        for each in books.assignments:
+        for each in ownership.assignments:
             for device_id in each.device_ids:
-                slot = view.inventory.slot_of.get(device_id)
+                slot = device_list.inventory.slot_of.get(device_id)
                 uuid = slot.uuid if slot else device_id
                 assigned.add_metric([each.namespace, each.pod, each.container, uuid], 1.0)
         yield from (free, assigned)
@@ -103,8 +103,8 @@ class Counts:
             GpuUnhealthy: lambda it: self._troubles.labels(it.uuid).inc(),
         }
 
-    def count(self, happening: Happening) -> None:
+    def count(self, event: PluginEvent) -> None:
         """One more of its kind."""
-        counter = self._counters.get(type(happening))
+        counter = self._counters.get(type(event))
         if counter is not None:
-            counter(happening)
+            counter(event)

@@ -30,7 +30,7 @@ class Cluster(Protocol):
     def read_node_info(self) -> Mapping[str, str]:
         """Return the versions of kubelet and runtime, as the kubelet told them."""
 
-    def tell(self, event: NodeEvent) -> None:
+    def tell(self, node_event: NodeEvent) -> None:
         """Count an event; it is told in the background."""
 
     def tell_events(self) -> None:
@@ -61,8 +61,10 @@ class KubernetesCluster:
         except (LookupError, TypeError) as error:
             raise ClusterUnavailable(f"the API server tells no versions of the Node {self._node}") from error
 
-    def tell(self, event: NodeEvent) -> None:
-        self._events.tell(Event(node(self._node), event.reason, event.message, is_warning=event.is_warning))
+    def tell(self, node_event: NodeEvent) -> None:
+        self._events.tell(
+            Event(node(self._node), node_event.reason, node_event.message, is_warning=node_event.is_warning)
+        )
 
     def tell_events(self) -> None:
         self._events.run()

@@ -62,5 +62,5 @@ def setup(run_plugin: RunPlugin) -> Setup:
     setup = run_plugin()
     setup.kubelet.start()
     setup.kubelet.wait_for_list()
-    setup.happenings.wait_for(Registered)  # the list may come before Register's answer
+    setup.events.wait_for(Registered)  # the list may come before Register's answer
     return setup

@@ -12,16 +12,16 @@ from contract import names, node
 from contract.allocation import Allocation, key_of
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, NodeEvent, Registered
-from deviceplugin.core.retention import Assignment, Books, Listed
+from deviceplugin.core.retention import Assignment, Listed, Ownership
 from deviceplugin.errors import NodeNotReady
-from deviceplugin.gpus.publisher import Board
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.gpus.publisher import Publisher
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.node.files import NodeFiles
-from deviceplugin.node.state_file import Note
+from deviceplugin.node.state_file import StateFile
 from deviceplugin.plugin import Plugin
-from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.reconciler import Reconciler, ReconcilerParts
 from deviceplugin.settings import Settings
 from tests.deviceplugin.running_plugin import FAST
 from tests.fakes.gpus import FakeCluster, FakeKubelet, FakeLibrary, make_gpu, make_inventory
@@ -36,23 +36,23 @@ class Desk:
     """A steward with everything around it; `now` is its clock."""
 
     files: NodeFiles
-    board: Board
+    publisher: Publisher
     kubelet: FakeKubelet
     cluster: FakeCluster
     now: float = 0.0
     foreign: Mapping[str, str] = field(default_factory=dict)
     news: threading.Condition = field(default_factory=threading.Condition)
-    steward: Steward = field(init=False)
+    reconciler: Reconciler = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = StewardParts(
-            board=self.board,
+        parts = ReconcilerParts(
+            publisher=self.publisher,
             files=self.files,
-            books=KubeletBooks(
+            ownership=OwnershipReader(
                 kubelet=self.kubelet,
                 checkpoint=self.files.layout.root / "checkpoint",
                 resource=names.RESOURCE,
-                note=Note(self.files.layout.root / "others"),
+                state_file=StateFile(self.files.layout.root / "others"),
                 tell_foreign=self.learn_foreign,
                 grace=300.0,
             ),
@@ -60,7 +60,7 @@ class Desk:
             cluster=self.cluster,
             clock=lambda: self.now,
         )
-        self.steward = Steward(parts)
+        self.reconciler = Reconciler(parts)
 
     def learn_foreign(self, foreign: Mapping[str, str]) -> None:
         with self.news:
@@ -71,14 +71,14 @@ class Desk:
         """One look at such books at such a time."""
         self.now = at
         assignments = (Assignment("ns", "pod", "main", shown),) if shown else ()
-        self.steward.look(Books(assignments, kept))
+        self.reconciler.look(Ownership(assignments, kept))
 
 
 @pytest.fixture
 def desk(settings: Settings) -> Desk:
     files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=True)
     files.prepare()
-    return Desk(files, Board(View(INVENTORY)), FakeKubelet(), FakeCluster())
+    return Desk(files, Publisher(DeviceList(INVENTORY)), FakeKubelet(), FakeCluster())
 
 
 def made(*device_ids: str, at: float = 0.0) -> Allocation:
@@ -128,15 +128,17 @@ def test_a_reboot_loses_nothing(desk: Desk) -> None:
     for path in desk.files.layout.cdi.iterdir():
         path.unlink()
     desk.files.layout.cdi.rmdir()
-    desk.steward.repair(Books((), frozenset({frozenset({A0, B0})})))
+    desk.reconciler.repair(Ownership((), frozenset({frozenset({A0, B0})})))
 
     assert desk.files.is_whole(allocation)
     assert desk.files.read(allocation.key) == allocation
 
 
 def test_folders_that_were_lost_are_made_anew_for_slots_in_use(desk: Desk) -> None:
-    books = Books((Assignment("ns", "pod", "main", (A0,)),), frozenset({frozenset({B0}), frozenset({"GPU-gone__1"})}))
-    desk.steward.repair(books)
+    ownership = Ownership(
+        (Assignment("ns", "pod", "main", (A0,)),), frozenset({frozenset({B0}), frozenset({"GPU-gone__1"})})
+    )
+    desk.reconciler.repair(ownership)
 
     assert folders(desk) == sorted([key_of([A0]), key_of([B0])])
 
@@ -144,20 +146,20 @@ def test_folders_that_were_lost_are_made_anew_for_slots_in_use(desk: Desk) -> No
 def test_a_folder_whose_record_is_not_whole_goes(desk: Desk) -> None:
     desk.files.write(made(A0))
     (desk.files.layout.allocation(key_of([A0])) / "allocation.json").write_text("")
-    desk.steward.repair(Books((), frozenset()))
+    desk.reconciler.repair(Ownership((), frozenset()))
 
     assert folders(desk) == []
 
 
 def test_the_kubelet_is_made_to_write_its_checkpoint_when_only_that_keeps_a_folder(desk: Desk) -> None:
     desk.files.write(made(A0))
-    edition, _ = desk.board.wait_for_edition(0, seconds=0)
+    edition, _ = desk.publisher.wait_for_edition(0, seconds=0)
     for at in (0.0, 10.0, 59.0, 60.0):
         desk.look(kept=frozenset({frozenset({A0})}), at=at)
 
-    assert desk.board.wait_for_edition(0, seconds=0)[0] - edition == 2, "at most once in the release time"
+    assert desk.publisher.wait_for_edition(0, seconds=0)[0] - edition == 2, "at most once in the release time"
     desk.look(kept=frozenset({frozenset({A0}), frozenset({B0})}), at=62.0)
-    assert desk.board.wait_for_edition(0, seconds=0)[0] - edition == 3, "but soon for another pod that has ended"
+    assert desk.publisher.wait_for_edition(0, seconds=0)[0] - edition == 3, "but soon for another pod that has ended"
 
 
 # ---------------------------------------------------------------------------------------------- the hook
@@ -214,7 +216,7 @@ def test_the_annotation_becomes_true_after_the_flood(desk: Desk) -> None:
 def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: Desk) -> None:
     full = INVENTORY.shared[0].ids()
     desk.look(*full, at=0.0)
-    desk.steward.note_refused_size(2)
+    desk.reconciler.note_refused_size(2)
     desk.look(*full, at=0.1)
     desk.look(*full[1:], at=0.2)
 
@@ -223,13 +225,13 @@ def test_after_a_refusal_the_count_says_at_once_how_many_gpus_have_room(desk: De
 
 def test_slots_of_init_containers_are_not_room_and_old_books_do_not_end_the_care(desk: Desk) -> None:
     """Else a Deployment's next pod comes here at once, is refused, and so without end."""
-    desk.steward.repair(Books())
+    desk.reconciler.repair(Ownership())
     desk.look(at=0.0)
-    desk.steward.books = Books((), frozenset())
+    desk.reconciler.ownership = Ownership((), frozenset())
     full = [{"ResourceName": names.RESOURCE, "DeviceIDs": {"-1": [each]}} for each in INVENTORY.shared[0].ids()]
     (desk.files.layout.root / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": full}}))
-    desk.steward.note_refused_size(2)
-    desk.steward._look_once()
+    desk.reconciler.note_refused_size(2)
+    desk.reconciler._look_once()
 
     assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
 
@@ -238,11 +240,11 @@ def test_a_refusal_while_the_books_are_read_is_not_forgotten_for_them(desk: Desk
     full = INVENTORY.shared[0].ids()
 
     def refuse_meanwhile() -> Listed:
-        desk.steward.note_refused_size(2)
+        desk.reconciler.note_refused_size(2)
         return Listed()
 
     desk.kubelet.list_pods = refuse_meanwhile  # type: ignore[method-assign]
-    desk.steward._look_once()
+    desk.reconciler._look_once()
     desk.look(*full, at=5.0)
 
     assert [labels[node.COUNT] for labels, _ in desk.cluster.patches] == ["2", "1"]
@@ -262,12 +264,12 @@ def test_an_api_server_that_is_away_is_told_later(desk: Desk) -> None:
 def test_another_plugins_gpus_are_told_to_the_inventory(desk: Desk) -> None:
     desk.kubelet.others = {A: "nvidia.com/gpu"}
     stop = threading.Event()
-    thread = threading.Thread(target=desk.steward.run, args=(stop,))
+    thread = threading.Thread(target=desk.reconciler.run, args=(stop,))
     thread.start()
     with desk.news:
         assert desk.news.wait_for(lambda: desk.foreign, 10)
     stop.set()
-    desk.steward.end()
+    desk.reconciler.end()
     thread.join(10)
 
     assert desk.foreign == {A: "nvidia.com/gpu"}
@@ -282,5 +284,5 @@ def test_events_go_to_the_cluster_and_only_from_the_plugin_that_serves(settings:
     plugin.tell(GpuRecovered(A))
     plugin.tell(Registered("start", "s"))
 
-    assert cluster.events == [NodeEvent("GpuRecovered", f"GPU {A} is given out again.", is_warning=False)]
+    assert cluster.events == [NodeEvent("GpuRecovered", f"GPU {A} gets new containers again.", is_warning=False)]
     assert plugin.registry.get_sample_value("nvshare_device_plugin_events_dropped_total") == 7

@@ -17,11 +17,10 @@ import grpc
 from adapters.nvml import Xid
 from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
-from deviceplugin.core.events import Happening, NodeEvent
+from deviceplugin.core.events import NodeEvent, PluginEvent
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.plugin import Plugin
 from deviceplugin.reporting.node_reports import ClusterUnavailable
 
 T = TypeVar("T")
@@ -150,25 +149,18 @@ class FakeScheduler:
         self._thread.join(10)
 
 
-class Happenings:
+class PluginEvents:
     """Remembers what a plugin told, and lets a test wait for it."""
 
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[PluginEvent] = []
         self._news = threading.Condition()
 
-    def listen_to(self, plugin: Plugin) -> None:
-        """Beside whoever else is told; before the plugin runs."""
-        tell = plugin.tell
-
-        def told(happening: Happening) -> None:
-            tell(happening)
-            with self._news:
-                self.all.append(happening)
-                self._news.notify_all()
-
-        plugin.tell = told  # type: ignore[method-assign]
-        plugin.watch._tell = told
+    def remember(self, event: PluginEvent) -> None:
+        """Keep what a plugin told; wake the tests that wait for it."""
+        with self._news:
+            self.all.append(event)
+            self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
         """The so many-th of its kind that is the one."""

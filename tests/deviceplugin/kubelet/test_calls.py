@@ -13,7 +13,7 @@ import pytest
 from contract.allocation import key_of
 from contract.device_id import decode
 from contract.load import GpuLoad, Load, encode_load
-from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
+from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, SchedulerSilent
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup
 from tests.fakes.gpus import make_gpu
@@ -105,7 +105,7 @@ def test_the_same_slots_again_are_a_new_life_of_the_same_folder(setup: Setup) ->
 def test_a_refusal_reaches_the_kubelet_with_its_reason(
     run_plugin: RunPlugin, device_ids: list[str], reason: str
 ) -> None:
-    setup = run_plugin(most_per_container=2)
+    setup = run_plugin(max_per_container=2)
     setup.kubelet.start()
     setup.kubelet.wait_for_list()
     with pytest.raises(grpc.RpcError) as caught:
@@ -174,7 +174,7 @@ def test_a_container_starts_without_a_scheduler_and_a_warning_says_so(setup: Set
     setup.kubelet.allocate(A0)
     setup.kubelet.start_container(A0)
 
-    assert setup.happenings.wait_for(Unanswered).allocation.key == key_of([A0])
+    assert setup.events.wait_for(SchedulerSilent).allocation.key == key_of([A0])
 
 
 def test_no_warning_where_a_scheduler_answers(setup: Setup) -> None:
@@ -184,7 +184,7 @@ def test_no_warning_where_a_scheduler_answers(setup: Setup) -> None:
         scheduler.listen()
         setup.kubelet.start_container(A0)
 
-    assert not [each for each in setup.happenings.all if isinstance(each, Unanswered)]
+    assert not [each for each in setup.events.all if isinstance(each, SchedulerSilent)]
 
 
 # ---------------------------------------------------------------------------------------------- health
@@ -199,12 +199,12 @@ def test_all_slots_of_a_gpu_flip_together_when_it_is_lost_and_come_back(setup: S
     before = setup.kubelet.lists
     gone = setup.library.gpus.pop(A)
     setup.kubelet.wait_for_list(healthy(A, wanted=False), after=before)
-    setup.happenings.wait_for(GpuUnhealthy)
+    setup.events.wait_for(GpuUnhealthy)
     between = setup.kubelet.lists
     setup.library.gpus[A] = gone
     setup.kubelet.wait_for_list(healthy(A, wanted=True), after=between)
 
-    assert setup.happenings.wait_for(GpuRecovered).uuid == A
+    assert setup.events.wait_for(GpuRecovered).uuid == A
     assert between - before == 1, "one change is one list: the kubelet writes its checkpoint at each"
 
 
@@ -216,8 +216,8 @@ def test_a_critical_xid_takes_the_gpu_away_for_a_time_and_an_applications_does_n
     setup.kubelet.wait_for_list(healthy(B, wanted=False), after=before)
     setup.kubelet.wait_for_list(healthy(B, wanted=True), after=before + 1)
 
-    assert [each.uuid for each in setup.happenings.all if isinstance(each, GpuUnhealthy)] == [B]
-    assert "XID 48" in setup.happenings.wait_for(GpuUnhealthy).why
+    assert [each.uuid for each in setup.events.all if isinstance(each, GpuUnhealthy)] == [B]
+    assert "XID 48" in setup.events.wait_for(GpuUnhealthy).why
 
 
 def test_a_gpu_that_is_added_is_shared(setup: Setup) -> None:
@@ -263,4 +263,4 @@ def test_a_drained_gpu_is_not_given_out(setup: Setup) -> None:
     setup.kubelet.wait_for_list(healthy(A, wanted=False), after=before)
     scheduler.shutdown(socket.SHUT_RDWR)
 
-    assert setup.happenings.wait_for(GpuUnhealthy).why == "an operator has drained it"
+    assert setup.events.wait_for(GpuUnhealthy).why == "an operator has drained it"

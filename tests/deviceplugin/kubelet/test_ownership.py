@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from contract import names
-from deviceplugin.core.foreign_gpus import read_others, render_others
-from deviceplugin.core.retention import Assignment, Books, Listed
-from deviceplugin.kubelet.ownership import KubeletBooks
-from deviceplugin.node.state_file import Note
+from deviceplugin.core.foreign_gpus import read_foreign, render_foreign
+from deviceplugin.core.retention import Assignment, Listed, Ownership
+from deviceplugin.kubelet.ownership import OwnershipReader
+from deviceplugin.node.state_file import StateFile
 from tests.fakes.gpus import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}
@@ -89,40 +89,40 @@ def test_a_kubelet_that_does_not_answer_is_told_once_and_is_a_metric(
     call: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kubelet, now = FakeKubelet(), [0.0]
-    books = make_books(kubelet, tmp_path / "none", now, [])
+    ownership = make_reader(kubelet, tmp_path / "none", now, [])
     seen: list[bool] = []
     caplog.set_level(logging.INFO)
     for silent in (set(), {call}, {call}, set(), {call}):
         now[0], kubelet.silent = now[0] + 10.0, silent
-        books.read()
-        seen.append(books.answers[call])
+        ownership.read()
+        seen.append(ownership.answers[call])
 
     assert seen == [True, False, False, True, False]
     assert [each.levelname for each in caplog.records] == ["WARNING", "INFO", "WARNING"]
     assert all(call in each.getMessage() for each in caplog.records)
-    assert books.answers[min(BOTH - {call})], "the other question is asked all the same"
+    assert ownership.answers[min(BOTH - {call})], "the other question is asked all the same"
 
 
 def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -> None:
     kubelet = FakeKubelet()
     kubelet.silent = {"GetAllocatableResources"}
     kubelet.listed = Listed((Assignment("ns", "pod", "main", ("GPU-a__0",)),))
-    books = make_books(kubelet, tmp_path / "none", [0.0], [])
+    ownership = make_reader(kubelet, tmp_path / "none", [0.0], [])
 
-    assert books.read() == Books(kubelet.listed.assignments, None)
+    assert ownership.read() == Ownership(kubelet.listed.assignments, None)
 
 
 @pytest.mark.parametrize(
-    ("note", "expected"),
+    ("state_file", "expected"),
     [
         pytest.param("GPU-a nvidia.com/gpu\nGPU-b x/y\n", {"GPU-a": "nvidia.com/gpu", "GPU-b": "x/y"}, id="whole"),
         pytest.param("", {}, id="none"),
         pytest.param("GPU-a\n\nGPU-b \nGPU-c x/y z\n", {}, id="lines that are not whole"),
     ],
 )
-def test_a_note_is_read(note: str, expected: dict[str, str]) -> None:
-    assert read_others(note) == expected
-    assert not expected or render_others(expected) == note
+def test_a_note_is_read(state_file: str, expected: dict[str, str]) -> None:
+    assert read_foreign(state_file) == expected
+    assert not expected or render_foreign(expected) == state_file
 
 
 def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_note(tmp_path: Path) -> None:
@@ -133,12 +133,14 @@ def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_note
     assert follow([At(0, *NOTHING)], tmp_path / "none", looks_ahead=True) == {}, "the note is brought up to date"
 
 
-def make_books(kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: list[Mapping[str, str]]) -> KubeletBooks:
-    return KubeletBooks(
+def make_reader(
+    kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: list[Mapping[str, str]]
+) -> OwnershipReader:
+    return OwnershipReader(
         kubelet=kubelet,
         checkpoint=checkpoint,
         resource=names.RESOURCE,
-        note=Note(checkpoint.parent / "others"),
+        state_file=StateFile(checkpoint.parent / "others"),
         tell_foreign=told.append,
         grace=300.0,
         clock=lambda: now[0],
@@ -149,12 +151,12 @@ def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[s
     """What was told last."""
     kubelet, now = FakeKubelet(), [0.0]
     told: list[Mapping[str, str]] = []
-    books = make_books(kubelet, checkpoint, now, told)
+    ownership = make_reader(kubelet, checkpoint, now, told)
     for number, step in enumerate(steps):
         now[0], kubelet.silent = step.now, set(step.silent)
         kubelet.others, kubelet.listed = step.given_out, Listed((), step.in_hands)
         if looks_ahead and number == 0:
-            books.look_for_others()
+            ownership.look_for_foreign()
         else:
-            books.read()
+            ownership.read()
     return told[-1]

@@ -11,13 +11,13 @@ import pytest
 
 from adapters.kubelet.device_plugin_api import VERSION
 from contract import names
-from deviceplugin.core.events import Lost, Registered
+from deviceplugin.core.events import Registered, RegistrationLost
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
 from testbed.cluster.machine.processes import wait_until
 from tests.deviceplugin.running_plugin import RunPlugin, Setup, running
-from tests.fakes.gpus import FakeCluster, FakeLibrary, make_gpu
+from tests.fakes.gpus import FakeCluster, FakeLibrary, PluginEvents, make_gpu
 from tests.fakes.kubelet import Kubelet
 
 
@@ -26,7 +26,7 @@ def own_sockets(setup: Setup) -> list[str]:
 
 
 def wait_until_registered(setup: Setup, count: int, cause: str) -> None:
-    assert setup.happenings.wait_for(Registered, count=count).cause == cause
+    assert setup.events.wait_for(Registered, count=count).cause == cause
 
 
 def test_it_registers_as_the_kubelet_wants_it(setup: Setup) -> None:
@@ -72,7 +72,7 @@ def replace_folder(setup: Setup) -> str:
 def test_it_registers_again_under_another_name_after(trouble: object, setup: Setup) -> None:
     before = setup.kubelet.lists
     cause = trouble(setup)  # type: ignore[operator]
-    registered = setup.happenings.wait_for(Registered, count=2)
+    registered = setup.events.wait_for(Registered, count=2)
     setup.kubelet.wait_for_list(after=before)
 
     first, second = (request.endpoint for request in setup.kubelet.registrations[-2:])
@@ -88,7 +88,7 @@ def test_it_breaks_before_it_makes(setup: Setup) -> None:
     for count in range(2, 6):
         before = setup.kubelet.lists
         setup.kubelet.cancel_stream()
-        setup.happenings.wait_for(Registered, count=count)
+        setup.events.wait_for(Registered, count=count)
         setup.kubelet.wait_for_list(after=before)
 
     assert [len(sockets) for sockets in seen] == [1, 1, 1, 1]
@@ -161,14 +161,14 @@ def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin
 
 
 def test_a_spare_changes_nothing_on_the_node_and_tells_nothing(settings: Settings) -> None:
-    cluster = FakeCluster()
-    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), cluster)
+    cluster, events = FakeCluster(), PluginEvents()
+    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), cluster, listener=events.remember)
     plugin.look_ahead()
 
-    assert len(plugin.board.view.inventory.shared) == 1
+    assert len(plugin.publisher.device_list.inventory.shared) == 1
     assert not settings.layout.root.exists()
     assert not settings.layout.cdi.exists()
-    assert (cluster.events, cluster.patches) == ([], [])
+    assert (cluster.events, cluster.patches, events.all) == ([], [], [])
 
 
 def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) -> None:
@@ -215,5 +215,5 @@ def test_when_told_to_end_it_leaves_no_socket_and_ends_the_stream(settings: Sett
 def test_what_happened_is_told(setup: Setup) -> None:
     setup.kubelet.cancel_stream()
 
-    assert setup.happenings.wait_for(Lost).cause == "stream-ended"
+    assert setup.events.wait_for(RegistrationLost).cause == "stream-ended"
     wait_until_registered(setup, 2, "stream-ended")

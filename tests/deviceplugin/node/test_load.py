@@ -74,10 +74,10 @@ def test_a_drain_is_in_the_first_list_of_a_plugin_that_starts_anew(settings: Set
 
 
 def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -> None:
-    note = settings.layout.root / "drained"
+    state_file = settings.layout.root / "drained"
     scheduler = FakeScheduler(settings.control_socket, A)
     with running(settings, gpus=2) as setup:
-        wait_until(note.exists, what="the drain is noted", seconds=10)
+        wait_until(state_file.exists, what="the drain is noted", seconds=10)
         setup.kubelet.stop()
     scheduler.end()
     assert drained_in(first_list(settings)) == {A}
@@ -85,7 +85,7 @@ def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -
     settings.control_socket.unlink()
     scheduler = FakeScheduler(settings.control_socket)
     with running(settings, gpus=2) as setup:
-        wait_until(lambda: note.read_text() == "", what="the end of the drain is noted", seconds=10)
+        wait_until(lambda: state_file.read_text() == "", what="the end of the drain is noted", seconds=10)
     scheduler.end()
     assert drained_in(first_list(settings)) == set()
 
@@ -125,11 +125,11 @@ def test_calls_do_not_wait_while_the_scheduler_hangs(run_plugin: RunPlugin, shor
 
 def test_a_gpu_that_another_plugin_begins_to_give_out_goes(setup: Setup) -> None:
     before = setup.kubelet.lists
-    setup.plugin.watch.tell_foreign({A: "nvidia.com/gpu"})
+    setup.plugin.monitor.tell_foreign({A: "nvidia.com/gpu"})
     devices = setup.kubelet.wait_for_list(lambda devices: len(devices) == 30, after=before)
 
     assert not [device_id for device_id in devices if device_id.startswith(A)]
-    assert setup.happenings.wait_for(GpuRefused).refusal.code == "ServedByAnother"
+    assert setup.events.wait_for(GpuRefused).refusal.code == "ServedByAnother"
 
 
 def test_a_part_that_fails_ends_the_whole(setup: Setup) -> None:

@@ -78,7 +78,7 @@ def test_a_cluster_that_is_not_known_is_looked_for_at_each_call(fake: FakeApiSer
 
 
 def test_an_event_is_the_nodes(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
-    cluster.tell(NodeEvent("GpuRecovered", "GPU 1 is given out again.", is_warning=False))
+    cluster.tell(NodeEvent("GpuRecovered", "GPU 1 gets new containers again.", is_warning=False))
     cluster._events.start()
     (request,) = fake.wait_for_requests(1)
     cluster.stop()
