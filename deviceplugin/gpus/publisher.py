@@ -1,7 +1,7 @@
 """What the plugin knows just now, for every thread that asks.
 
-Owns the newest `DeviceList` and nothing else.  Writers publish a whole one, and readers take a whole one.  A thread that
-follows the list is woken when it changes.
+Owns the newest `DeviceList` and nothing else.  Writers publish a whole one, and readers take a whole one.  A change of
+the list wakes the threads that follow it.
 """
 
 import threading
