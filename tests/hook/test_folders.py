@@ -1,4 +1,4 @@
-"""The hook's folders are its architecture: which may include which, and where a header's functions stand."""
+"""The hook's folders are its architecture: which folder may include which, and where a header's functions stand."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which failures `make test` tries once more."""
+"""The choice of failed tests that `make test` tries once more."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every byte is counted: caps over all processes, whichever way the memory is taken, and what programs are told."""
+"""Memory: every byte is counted, in all processes and for every kind of allocation, and programs are told the cap."""
 
 import sys
 import time

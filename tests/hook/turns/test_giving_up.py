@@ -1,4 +1,4 @@
-"""Idle and somebody waiting: the GPU is given up within milliseconds.  Nobody waiting, or not idle: it is kept."""
+"""An idle holder gives the GPU up within milliseconds while another container waits; otherwise it keeps the GPU."""
 
 import signal
 import time

@@ -174,7 +174,7 @@ def test_a_forked_child_can_begin_anew(make_machine: Callable[..., Machine]) -> 
 
 
 def wait_for_event(types: int, timeout: int) -> tuple[int, int, int] | str:
-    """Registers all devices and waits: type, data and device of the next event."""
+    """Register all devices and wait; return type, data and device of the next event."""
     events = nv.nvmlEventSetCreate()
     for handle in handles():
         nv.nvmlDeviceRegisterEvents(handle, types, events)

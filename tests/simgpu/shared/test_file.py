@@ -1,4 +1,4 @@
-"""The shared file: what is broken, foreign or differently configured is refused with a sentence, never used."""
+"""The shared file: a broken, foreign or differently configured file is refused with a sentence, never used."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.simgpu import clients  # noqa: E402
 
 
 def test_two_processes_slow_each_other_as_the_slices_say(machine: Machine) -> None:
-    """The best of up to three pairs: a process that waits for its processor leaves the GPU idle."""
+    # The best of up to three pairs counts: a process that waits for its processor leaves the GPU idle.
     for number in range(3):
         labels = (f"a{number}", f"b{number}")
         both, share = _side_by_side(machine, labels)
@@ -34,7 +34,7 @@ def test_two_processes_slow_each_other_as_the_slices_say(machine: Machine) -> No
 
 
 def _side_by_side(machine: Machine, labels: tuple[str, str]) -> tuple[list[Interval], float]:
-    """What two programs executed while both ran, and how much of that time it was."""
+    """Return what two programs executed while both ran, and for how much of that time."""
     programs = [machine.start_burn("--kernel-ms", "20", "--seconds", "0.8", label=label) for label in labels]
     for program in programs:
         assert program.wait() == 0

@@ -1,4 +1,4 @@
-"""The control plane: a real API server without root, several side by side, with what a test asks of it."""
+"""The control plane: a real API server without root, several at once, and what tests ask of it."""
 
 import socket
 

@@ -23,7 +23,7 @@ def test_a(api_server, namespace):
 
 
 def pytest_run(folder: Path, source: str, **environment: str) -> str:
-    """What a pytest of its own says of a test file with the plugin."""
+    """Return what a separate pytest with the plugin says of a test file."""
     (folder / "test_it.py").write_text(source)
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""What the demo draws, and the figures that it says of it."""
+"""The demo's drawing, and the figures that the demo prints with it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hold what tests, benches and drills may import: never each other."""
+"""Tests, benches and drills do not import each other."""
 
 import ast
 from collections.abc import Iterator
