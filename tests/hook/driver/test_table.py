@@ -54,7 +54,7 @@ def test_no_exemption_is_without_use_and_none_hides_a_wrapped_function() -> None
     assert not [(pattern, name) for pattern in EXEMPT for name in fnmatch.filter(wrapped, pattern)]
 
 
-def test_what_the_table_says_is_used_is_called() -> None:
+def test_functions_that_the_table_says_are_used_are_called() -> None:
     code = "".join(path.read_text() for path in (ROOT / "hook").rglob("*.[ch]"))
     called = set(re.findall(r"\bdriver\.(\w+)", code))
 

@@ -31,7 +31,7 @@ def test_captures_in_global_mode_go_well_while_turns_come_and_go(machine: Machin
     assert yields > 50
 
 
-def test_what_is_captured_needs_no_turn(machine: Machine, peer: Peer) -> None:
+def test_captured_work_needs_no_turn(machine: Machine, peer: Peer) -> None:
     # The gate is never opened: the capture ends, and only the graph's launch waits.
     program = machine.start(compiled("capture_only"))
     connection = peer.accept()
@@ -46,9 +46,7 @@ def test_what_is_captured_needs_no_turn(machine: Machine, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("how", ["join", "per-thread"])
-def test_what_runs_beside_a_capture_is_waited_for_and_the_capture_ends_well(
-    machine: Machine, peer: Peer, how: str
-) -> None:
+def test_work_beside_a_capture_is_waited_for_and_the_capture_ends_well(machine: Machine, peer: Peer, how: str) -> None:
     # Two streams cannot be marked by then: one that joins the capture, and one whose end only the legacy stream shows.
     program = machine.start(compiled("capturing_beside"), how)
     connection = peer.accept()
@@ -79,7 +77,7 @@ def test_a_capture_that_another_thread_fails_to_end_goes_on(machine: Machine, pe
 
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize("what", ["stream", "context"])
-def test_a_capture_ends_with_what_it_was_of(machine: Machine, what: str) -> None:
+def test_a_capture_ends_when_its_stream_or_context_ends(machine: Machine, what: str) -> None:
     assert float(machine.run(compiled("capture_failing"), what).well()) < 2
 
 

@@ -62,7 +62,7 @@ def test_a_refused_wish_to_grow_earns_no_room(machine: Machine, peer: Peer) -> N
         assert peer.ledger.fields(0)[:3] == (0, 0, 0)
 
 
-def test_what_was_freed_and_told_is_asked_for_again(machine: Machine, peer: Peer) -> None:
+def test_freed_memory_that_was_reported_is_requested_again(machine: Machine, peer: Peer) -> None:
     # Once the daemon was told that room is unused, it may have given that room to other containers.
     with asking(machine, "plain=100", "free", "plain=100") as program:
         connection = peer.accept()
@@ -161,7 +161,7 @@ POOLED = [
 
 
 @pytest.mark.parametrize(("words", "results", "mib"), POOLED)
-def test_what_a_pool_keeps_is_counted(
+def test_memory_that_a_pool_keeps_is_counted(
     machine: Machine, peer: Peer, words: list[str], results: list[int], mib: int
 ) -> None:
     with serving(peer, memory=1000 * MIB, allocation="plain"), asking(machine, *words) as program:

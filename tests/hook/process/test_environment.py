@@ -26,7 +26,7 @@ def _as_in_a_container(machine: Machine) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", ["/nonexistent", ""])
-def test_in_a_container_neither_an_empty_folder_nor_its_word_makes_it_go_on_without_turns(
+def test_in_a_container_neither_an_empty_folder_nor_a_variable_makes_it_go_on_without_turns(
     machine: Machine, peer: Peer, elsewhere: str
 ) -> None:
     before = _as_in_a_container(machine)

@@ -64,7 +64,7 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
 
 
 @pytest.mark.parametrize("how", ["waiting", "pending"])
-def test_a_cancelled_thread_takes_nothing_of_ours_with_it(machine: Machine, how: str) -> None:
+def test_the_program_goes_on_after_a_thread_was_cancelled(machine: Machine, how: str) -> None:
     program = machine.start(compiled("cancelling"), how)
     assert program.stdout
     if how == "waiting":
@@ -139,7 +139,7 @@ def test_without_a_daemon_a_program_waits_for_one(machine: Machine) -> None:
     peer.stop()
 
 
-def test_without_a_daemon_it_goes_on_if_told_so_and_says_it_once(machine: Machine) -> None:
+def test_without_a_daemon_it_goes_on_if_told_so_and_logs_it_once(machine: Machine) -> None:
     ended = machine.run(compiled("pulse"), "1", "50", "step_1us", NVSHARE_ON_LOSS="run")
 
     assert len(ended.well().split()) == 50
@@ -256,7 +256,7 @@ def test_a_lost_connection_is_made_again_at_once_and_the_turn_goes_on(machine: M
     assert hello.words["holding"].startswith(f"{turn}@")
 
 
-def test_what_began_without_a_daemon_has_its_turns_from_one_that_comes(machine: Machine) -> None:
+def test_a_process_that_began_without_a_daemon_takes_turns_from_one_that_comes(machine: Machine) -> None:
     program = machine.start(compiled("pulse"), "5", "100000", "step_1us", NVSHARE_ON_LOSS="run")
     assert program.stdout
     program.stdout.readline()

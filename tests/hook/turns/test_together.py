@@ -56,7 +56,7 @@ def test_turns_on_two_gpus_that_end_at_once_do_not_hold_each_other_up() -> None:
 
 
 @pytest.mark.parametrize("how", ["wait", "copy"])
-def test_half_a_collective_that_was_launched_is_met_though_a_yield_came_between(how: str) -> None:
+def test_a_collective_is_completed_when_a_yield_comes_between_its_two_launches(how: str) -> None:
     # With a copy behind it, a thread waits inside the driver: none of its launches can be marked, or seen to end.
     commands = [(compiled("meeting"), str(gpu), how) for gpu in range(2)]
     with measure.scripted("2xT4-16GB") as (machine, peer), _started(machine, commands) as ranks:

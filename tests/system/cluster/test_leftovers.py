@@ -68,7 +68,7 @@ def test_after_down_the_machine_is_as_it_was_before_up(own_machine: Mapping[str,
     assert "nothing was running\nexit 0" in said_by("down", environment=own_machine)
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(own_machine: Mapping[str, str]) -> None:
+def test_leftovers_of_a_killed_run_are_removed_by_the_next_run(own_machine: Mapping[str, str]) -> None:
     before = listing.machine()
     command = [sys.executable, "-c", CRASHING]
     with subprocess.Popen(command, env=own_machine, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as crashing:

@@ -33,7 +33,7 @@ def test_an_emptied_ld_preload_takes_nothing_away(house: House, team: str) -> No
     assert paths.CONTAINER_HOOK in house.execute(team, "empty", "cat", "/proc/1/maps")
 
 
-def test_a_program_that_unsets_ld_preload_is_hooked_all_the_same(house: House, team: str) -> None:
+def test_a_program_that_unsets_ld_preload_is_still_hooked(house: House, team: str) -> None:
     command = ("env", "-u", "LD_PRELOAD", "sleep", "600")
     house.start(team, pod("unset", Wish(command=command)))
 
@@ -51,7 +51,7 @@ def test_a_mount_over_the_folder_of_the_file_that_names_the_hook_takes_nothing_a
     assert paths.CONTAINER_HOOK in house.execute(team, "over", "cat", "/proc/1/maps")
 
 
-def test_an_own_ld_preload_is_kept_behind_ours(house: House, team: str) -> None:
+def test_a_pods_own_ld_preload_is_kept_behind_ours(house: House, team: str) -> None:
     own = "/lib/x86_64-linux-gnu/libm.so.6"
     house.start(team, pod("own", Wish(env={"LD_PRELOAD": own}, command=("sleep", "600"))))
 

@@ -137,7 +137,7 @@ EVERYWHERE = {
 
 
 @pytest.mark.usefixtures("form")
-def test_what_is_refused_is_refused_in_every_form(house: House, room: Callable[..., str]) -> None:
+def test_refused_pods_are_refused_in_every_form(house: House, room: Callable[..., str]) -> None:
     wanted = yaml.safe_dump_all(careful(f"sly{number}", wish) for number, wish in enumerate(EVERYWHERE.values()))
     for labels in (OPTED_IN, RESTRICTED):
         said = house.kubectl("create", "-n", room(labels=labels), "-f", "-", stdin=wanted, check=False)

@@ -78,14 +78,14 @@ def test_every_container_is_hardened(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_what_runs_on_is_ready_only_when_it_serves(name: str) -> None:
+def test_every_long_running_container_has_a_startup_or_readiness_probe(name: str) -> None:
     for item in of_kind(objects(name), "Deployment", "DaemonSet"):
         for container in item["spec"]["template"]["spec"]["containers"]:
             assert {"startupProbe", "readinessProbe"} & set(container), item["metadata"]["name"]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_no_stranger_can_make_a_probe_of_a_node_daemon_fail(name: str) -> None:
+def test_no_other_pod_can_make_a_probe_of_a_node_daemon_fail(name: str) -> None:
     # Other pods can keep a port busy until the kubelet restarts the container; a command in the container cannot be
     # kept busy.
     for item in of_kind(objects(name), "DaemonSet"):
