@@ -5,6 +5,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,11 +14,12 @@ import grpc
 from adapters.nvml import Xid
 from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
-from deviceplugin.core.events import Happening
+from deviceplugin.core.events import Happening, NodeEvent
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.plugin import Plugin
+from deviceplugin.reporting.node_reports import ClusterUnavailable
 
 T = TypeVar("T")
 
@@ -68,6 +70,35 @@ class FakeLibrary:
 
     def close(self) -> None:
         pass
+
+
+@dataclass
+class FakeCluster:
+    """An API server that counts, or does not answer."""
+
+    answers: bool = True
+    patches: list[tuple[dict[str, str | None], dict[str, str | None]]] = field(default_factory=list)
+    events: list[NodeEvent] = field(default_factory=list)
+
+    def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
+        if not self.answers:
+            raise ClusterUnavailable("away")
+        self.patches.append((dict(labels), dict(annotations)))
+
+    def tell(self, event: NodeEvent) -> None:
+        self.events.append(event)
+
+    def tell_events(self) -> None:
+        """Nothing waits to be told."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+    def dropped_events(self) -> int:
+        return 7
+
+    def read_node_info(self) -> Mapping[str, str]:
+        raise ClusterUnavailable("away")
 
 
 class FakeKubelet:

@@ -25,8 +25,9 @@ class Link:
 
     def send(self) -> None:
         """Write as much as the socket takes now."""
+        self.socket = self.socket or greeted(self.path, self.gpu)
         if self.socket is None:
-            self.socket = greeted(self.path, self.gpu)
+            return
         try:
             while True:
                 self.rest = self.rest or self.block
