@@ -1,7 +1,4 @@
-"""Stand-ins for what the room's Protocols name: GPUs without a library, and a recorder that remembers.
-
-Owns no behaviour of ours.
-"""
+"""Fakes for the device plugin's Protocols: GPUs without a library, and a recorder of what happened."""
 
 import contextlib
 import queue
@@ -27,7 +24,7 @@ T = TypeVar("T")
 
 
 def make_gpu(number: int, **other: object) -> Gpu:
-    """GPU-0000…number."""
+    """Make the GPU with this number."""
     values: dict[str, object] = {
         "uuid": f"GPU-{number:08x}-0000-0000-0000-000000000000",
         "model": "Test GPU",
@@ -38,7 +35,7 @@ def make_gpu(number: int, **other: object) -> Gpu:
 
 
 def make_inventory(gpus: int, slots: int = 10) -> Inventory:
-    """So many equal GPUs."""
+    """Make an inventory of so many equal GPUs."""
     return take_stock([make_gpu(number) for number in range(gpus)], Rules(slots=slots))
 
 
@@ -143,7 +140,7 @@ class FakeScheduler:
                     connection.sendall(encode_load(load))
 
     def end(self) -> None:
-        """As a killed one: its socket stays behind."""
+        """End as a killed scheduler does: its socket file stays."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(10)
@@ -163,7 +160,7 @@ class PluginEvents:
             self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
-        """The so many-th of its kind that is the one."""
+        """Wait for the n-th happening of this kind that matches, and return it."""
 
         def found() -> list[T]:
             return [each for each in self.all if isinstance(each, kind) and is_it(each)]

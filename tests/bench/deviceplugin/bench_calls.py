@@ -1,4 +1,4 @@
-"""How long the kubelet's calls take, in the plugin and over its socket: it admits no other pod meanwhile."""
+"""How long the kubelet's calls take, in the plugin and over its socket: meanwhile it admits no other pod."""
 
 import random
 import statistics
@@ -32,7 +32,7 @@ IDS = sorted(INVENTORY.slot_of)
 
 
 def milliseconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """The median, after a warm-up: on a busy machine the slow end tells of the machine."""
+    """Return the median after a warm-up; on a busy machine the slow end tells of the machine."""
     times = []
     for _ in range(rounds + 10):
         began = time.perf_counter()
@@ -49,7 +49,7 @@ def request_of(size: int) -> messages.PreferredAllocationRequest:
 
 @contextmanager
 def parts_of(folder: Path) -> Iterator[Parts]:
-    """Everything that the calls need, on a node of temp folders."""
+    """Return everything that the calls need, on a node of temporary folders."""
     (folder / "hook.so").write_bytes(b"hook")
     files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
     files.prepare()
@@ -63,7 +63,7 @@ def parts_of(folder: Path) -> Iterator[Parts]:
 
 
 def bench() -> Iterator[Row]:
-    """GetPreferredAllocation for 16 GPUs of 100 slots, Allocate, and both over the socket."""
+    """Measure GetPreferredAllocation for 16 GPUs of 100 slots, Allocate, and both over the socket."""
     loads = penalties([GpuLoad(uuid=uuid, busy=random.random()) for uuid in INVENTORY.slots_on], Weights())
     for size in (1, 8):
         asked = request_of(size)
@@ -84,7 +84,7 @@ def bench() -> Iterator[Row]:
 
 
 def bench_allocate(parts: Parts) -> Iterator[Row]:
-    """The call's own work: folder, record and spec included."""
+    """Measure the call's own work: folder, record and spec included."""
     plugin, ids = DevicePlugin(parts, Streams()), iter(IDS)
 
     def allocate() -> None:
@@ -98,7 +98,7 @@ def bench_allocate(parts: Parts) -> Iterator[Row]:
 
 
 def bench_socket(parts: Parts, folder: Path) -> Iterator[Row]:
-    """Over a real unix socket, gRPC on both sides included (in one process: the client's time counts too)."""
+    """Measure over a real unix socket with gRPC on both sides; one process, so the client's time counts too."""
     kubelet = Kubelet(folder).start()
     server = PluginServer(folder, parts)
     server.start()

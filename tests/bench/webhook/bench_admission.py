@@ -1,4 +1,4 @@
-"""What our policies cost the API server, by its own metric, for a pod that is made to be dear: 60,000 annotations.
+"""What our policies cost the API server, by its own metric, for a pod with 60,000 annotations.
 
 Medians, beside a limit of 50 ms.  The webhook itself is not asked here: a pod without vGPUs never reaches it.
 """
@@ -21,7 +21,7 @@ _MERGE = "application/merge-patch+json"
 
 
 def bench() -> Iterator[Row]:
-    """A create, an update and a status patch of such a pod, and a create with a vGPU, which is refused."""
+    """Measure a create, an update and a status patch of such a pod, and a refused create with a vGPU."""
     with control_plane(Options()) as plane:
         plane.create_namespace("on", labels=OPTED_IN)
         plane.create_namespace("off")

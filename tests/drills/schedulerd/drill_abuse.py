@@ -1,8 +1,9 @@
 """What one hostile container does to its neighbours: hundreds of connections, valid lines, a tenth of a core.
 
-The figures: how long a neighbour on another GPU waits for its grants, and what the daemon needs of its memory limit,
-socket buffers in the kernel included.  Where the machine has control groups (as root), the hostile container is held
-to 100 milli-CPU and the daemon to the limit of its manifest; elsewhere both go without, and the figures say so.
+The figures: how long a neighbour on another GPU waits for its grants, and how much of its memory limit the daemon
+needs, socket buffers in the kernel included.  As root, where the machine has control groups, the hostile container is
+held to 100 milli-CPU and the daemon to the limit of its manifest.  Elsewhere both run without a limit, and the figures
+say so.
 """
 
 import contextlib
@@ -37,7 +38,7 @@ EXCLUSIVE = "--side-by-side=never"
 
 
 def memory_limit() -> int:
-    """Bytes that the manifest gives the daemon."""
+    """Return the bytes that the manifest gives the daemon."""
     text = (ROOT / "manifests/base/schedulerd.yaml").read_text()
     (container,) = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
     return int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * MIB
@@ -45,7 +46,7 @@ def memory_limit() -> int:
 
 @contextlib.contextmanager
 def group(controller: str, settings: dict[str, object]) -> Iterator[Path | None]:
-    """A control group (version 1) with these settings, or None where this machine gives none."""
+    """Make a control group (version 1) with these settings; return None where this machine gives none."""
     folder = GROUPS / controller / f"nvshare-drill-{os.getpid()}-{next(_SERIAL)}"
     try:
         folder.mkdir()
@@ -79,7 +80,7 @@ def put_into(folder: Path | None, pid: int) -> None:
 
 @contextlib.contextmanager
 def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
-    """A hostile container for the length of a block, held to a tenth of a core."""
+    """Run a hostile container for the length of a block, held to a tenth of a core."""
     command = [sys.executable, "-m", "tests.fakes.wire.abuser", kind, str(path), gpu, str(connections)]
     with group("cpu", {"cpu.cfs_period_us": 100_000, "cpu.cfs_quota_us": 10_000}) as slow:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -102,7 +103,7 @@ def go_first(*pids: int) -> None:
 
 
 def grants_of_a_neighbour(client: Client, seconds: float) -> list[float]:
-    """Milliseconds from `want` to `grant`, sorted; a pause between two turns, as a program makes it."""
+    """Return milliseconds from `want` to `grant`, sorted, with a pause after each turn as programs make it."""
     waits, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
         began = time.perf_counter()
@@ -178,7 +179,7 @@ def judged(
 
 
 def add(node: Containers, key: str, gpu: str) -> Path:
-    """A container that the daemon knows, and its socket."""
+    """Make a container that the daemon knows, and return its socket."""
     node.add(key, gpu, weight=100)
     return node.allocations / key / "scheduler.sock"
 
@@ -188,7 +189,7 @@ def joined(node: Containers, key: str, gpu: str) -> Client:
 
 
 def storm(node: Containers, processes: int) -> float:
-    """An honest container's processes all say hello at once, and what they have: seconds until all are welcomed."""
+    """Return seconds until all processes of an honest container are welcomed, when all say hello at once."""
     path = add(node, "honest", "GPU-1")
     began = time.monotonic()
     clients = [Client(path, container="honest", hello=False) for _ in range(processes)]
@@ -204,7 +205,7 @@ def storm(node: Containers, processes: int) -> float:
 
 
 def honest_storm(processes: int) -> str:
-    """All processes of the largest container come back at once, as after a restart of the daemon."""
+    """Bring all processes of the largest container back at once, as after a restart of the daemon."""
     with tempfile.TemporaryDirectory() as name, known_containers(Path(name), EXCLUSIVE) as node:
         took = storm(node, processes)
     if took > ANNOUNCE_MS / 1000:

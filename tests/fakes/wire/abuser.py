@@ -1,6 +1,6 @@
 """A hostile container as one program: many connections on the container's own socket, each with valid lines only.
 
-Run as `python -m tests.fakes.wire.abuser KIND SOCKET GPU CONNECTIONS`; it goes on until it is killed.
+Run it as `python -m tests.fakes.wire.abuser KIND SOCKET GPU CONNECTIONS`; it goes on until it is killed.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""Strangers on every port of every component: silent connections, opened again as soon as they are ended.
+"""Silent connections to every port of every component, opened again as soon as they are ended.
 
-They come from a pod that has no GPU and has opted into nothing.  What they do is counted from outside.
+They come from a pod that has no GPU and whose namespace has not opted in.  Their effect is counted from outside.
 """
 
 import secrets
@@ -105,7 +105,7 @@ def components(house: House) -> list[dict[str, Any]]:
 
 
 def ports(house: House) -> list[str]:
-    """Every port that a component names, of each of its pods."""
+    """Return every port that a component names, for each of its pods."""
     return [
         f"{each['status']['podIP']}:{port['containerPort']}"
         for each in components(house)
