@@ -39,7 +39,7 @@ def test_a_turn_loop_without_an_observer_lives_and_is_not_ready(tmp_path: Path) 
         assert probe(daemon, "healthz") == (0, "The turn loop answers.\n")
         code, said = probe(daemon, "readyz")
 
-    assert (code, "the observer has not come yet" in said) == (2, True)
+    assert (code, "the observer has not connected yet" in said) == (2, True)
 
 
 def test_a_turn_loop_that_is_frozen_is_found(tmp_path: Path) -> None:
