@@ -94,7 +94,7 @@ class Reconciler:
                 self._write_labels(
                     self.ownership, is_newest=False
                 )  # those of a moment ago are true enough, and at hand
-        ownership = self._parts.ownership.read()
+        ownership = self._parts.ownership.refresh()
         if ownership is None:
             return
         self.ownership = ownership

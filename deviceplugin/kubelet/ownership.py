@@ -48,7 +48,7 @@ class OwnershipReader:
     _foreign: Mapping[str, ForeignGpu] | None = None
     _next_look: float = -math.inf
 
-    def read(self) -> Ownership | None:
+    def refresh(self) -> Ownership | None:
         """Ask the kubelet, and keep the state file of other plugins' GPUs up to date.
 
         Return None where the kubelet does not list its containers.

@@ -47,7 +47,7 @@ class KubernetesCluster:
     def __init__(self, node_name: str, kubeconfig: str, connect: Callable[[str], ApiServer] = connect) -> None:
         self._node, self._kubeconfig, self._connect = node_name, kubeconfig, connect
         self._api: ApiServer | None = None
-        self._events = EventSink(self._server, component=COMPONENT, host=node_name)
+        self._events = EventSink(self._connect_once, component=COMPONENT, host=node_name)
 
     def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
         """Send a merge patch of our words only; None takes a word away."""
@@ -78,11 +78,11 @@ class KubernetesCluster:
     def _call(self, method: str, body: Json | None = None) -> Json:
         try:
             path = path_of("/api/v1", "nodes", self._node)
-            return self._server().call(method, path, body, content_type=MERGE_PATCH, seconds=_SECONDS)
+            return self._connect_once().call(method, path, body, content_type=MERGE_PATCH, seconds=_SECONDS)
         except AdapterError as error:
             raise ClusterUnavailable(str(error)) from error
 
-    def _server(self) -> ApiServer:
+    def _connect_once(self) -> ApiServer:
         if self._api is None:
             self._api = self._connect(self._kubeconfig)
         return self._api

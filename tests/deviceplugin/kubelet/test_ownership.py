@@ -94,7 +94,7 @@ def test_a_kubelet_that_does_not_answer_is_told_once_and_is_a_metric(
     caplog.set_level(logging.INFO)
     for silent in (set(), {call}, {call}, set(), {call}):
         now[0], kubelet.silent = now[0] + 10.0, silent
-        ownership.read()
+        ownership.refresh()
         seen.append(ownership.answers[call])
 
     assert seen == [True, False, False, True, False]
@@ -109,7 +109,7 @@ def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -
     kubelet.listed = Listed((Assignment("ns", "pod", "main", ("GPU-a__0",)),))
     ownership = make_reader(kubelet, tmp_path / "none", [0.0], [])
 
-    assert ownership.read() == Ownership(kubelet.listed.assignments, None)
+    assert ownership.refresh() == Ownership(kubelet.listed.assignments, None)
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[s
         if looks_ahead and number == 0:
             ownership.look_for_foreign()
         else:
-            ownership.read()
+            ownership.refresh()
     return told[-1]
