@@ -65,7 +65,7 @@ def _refuse(gpu: Gpu, rules: Rules, foreign: Mapping[str, str]) -> Refusal | Non
         return Refusal(
             ReasonCode("MigEnabled"),
             f"GPU {gpu.uuid} ({gpu.model}) is in MIG mode. MIG cards and their instances are not shared.",
-            f"Switch MIG off (nvidia-smi -i {gpu.uuid} -mig 0) to share the card, or leave the card to NVIDIA's plugin.",
+            f"Switch MIG off (nvidia-smi -i {gpu.uuid} -mig 0) to share the card, or leave it to NVIDIA's plugin.",
         )
     if gpu.uuid in foreign:
         return Refusal(
