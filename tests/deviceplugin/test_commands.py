@@ -201,7 +201,7 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         pytest.param(["explain", "--available=x", "--size=1"], "GPU-UUID", id="not a device id"),
         pytest.param(
             ["explain", "--available=GPU-a__0", "--size=1", "--weights=default", "--load=/nowhere"],
-            "Name a control socket or a file by --load",
+            "Give --load a control socket or a file",
             id="no load",
         ),
     ],
