@@ -10,8 +10,8 @@ FLIGHT_MS = 20
 RETRY_MS = 50
 """The time between two attempts of a client to reach its daemon."""
 HELLO_SECONDS = 10
-MOST_CONNECTIONS = 16_384
-MOST_ERRORS = 100
-MOST_UNREAD_BYTES = 65_536
+MAX_CONNECTIONS = 16_384
+MAX_ERRORS = 100
+MAX_UNREAD_BYTES = 65_536
 IDENTITY_SECONDS = 2.0
 """How long a welcome waits for the cluster's answer about a container."""

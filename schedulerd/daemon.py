@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from contract import paths
-from contract.wire import MOST_CONNECTIONS
+from contract.wire import MAX_CONNECTIONS
 from schedulerd.control.overrides_file import SteeringFile
 from schedulerd.control.server import Control, Requests
 from schedulerd.core.messages import Hello
@@ -24,8 +24,8 @@ from schedulerd.core.turns import Turns
 from schedulerd.errors import Unusable
 from schedulerd.eventloop.child_process import Companion
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Folders
-from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.identity.clients import AllocationRegistry
+from schedulerd.protocol.sessions import Sessions, believed
 from schedulerd.server.holders_file import Footprint
 from schedulerd.server.server import Server, bind
 from schedulerd.settings import Identity, Observer, Settings
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _FOR_EVERY_USER = 0o666
 """Containers do not run as root; who may reach the socket is decided by what is mounted."""
 _FOR_ROOT = 0o600
-_DESCRIPTORS = 6 * MOST_CONNECTIONS
+_DESCRIPTORS = 6 * MAX_CONNECTIONS
 """A connection takes one, its process one, its container four: a map keeps a descriptor of its own."""
 _YOUNG_OBJECTS = 50_000
 
@@ -68,12 +68,12 @@ def _build(settings: Settings, arguments: list[str], leaving: ExitStack) -> Loop
     before = settings.control.with_suffix(".footprint")
     footprint = Footprint(before, now=loop.clock(), window=rules.announce + rules.grace)
     turns = Turns(rules, epoch=secrets.token_hex(4), left_behind=footprint.left_behind)
-    desk = Desk(turns, Believing())
-    server = Server(loop, desk)
+    sessions = Sessions(turns, Believing())
+    server = Server(loop, sessions)
     server.on_gate = footprint.mark
     server.on_peer = node.pids.__setitem__
     server.on_gone = node.forget
-    node.refusals = desk.refusals
+    node.refusals = sessions.refusals
     node.limits_reached = server.limits_reached
     node.loop = loop
     requests = Requests(turns, node, loop.clock)
@@ -100,8 +100,8 @@ def _listen_to_all(settings: Settings, server: Server, _control: Control, _node:
 
 
 def _listen_in_folders(settings: Settings, server: Server, control: Control, node: Node, leaving: ExitStack) -> None:
-    folders = Folders(settings.allocations, server, node, control.tell_observers)
-    server.desk.registry = folders
+    folders = AllocationRegistry(settings.allocations, server, node, control.tell_observers)
+    server.sessions.registry = folders
     server.on_ask = folders.ask_cluster
     control.requests.on_pod = folders.answered
     control.on_observer = folders.observer_came

@@ -22,7 +22,7 @@ from schedulerd.core.model import Gpu, Notice
 from schedulerd.core.node_state import Figures, Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.errors import SchedulerError
-from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.acceptor import Acceptor
 from schedulerd.eventloop.connection import Broken, Connection
 from schedulerd.eventloop.loop import Loop
 from schedulerd.policies import POLICIES, Seconds
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 _HELPING = 16
 """Lines of a long answer at once."""
-_MOST_REQUESTS = 64
+_MAX_REQUESTS = 64
 """Answers that may be outstanding on one connection."""
 OK = encode(Line("ok"))
 Words = Mapping[str, str]
@@ -197,7 +197,7 @@ class Control:
         self.askers: dict[int, Asker] = {}
         self.on_observer: Callable[[], None] = lambda: None
         self._own_uid = os.geteuid()
-        self._door = Door()
+        self._acceptor = Acceptor()
 
     def listen(self, listener: socket.socket) -> None:
         """Accept askers from a listening socket."""
@@ -205,7 +205,7 @@ class Control:
         self.loop.watch(listener.fileno(), lambda _mask: self._accept(listener))
 
     def _accept(self, listener: socket.socket) -> None:
-        accepted = self._door.next(listener)
+        accepted = self._acceptor.next(listener)
         if accepted is None:
             return
         connection = Connection(accepted.fileno(), accepted, self.loop, "", Budget(NO_LIMITS))
@@ -229,7 +229,7 @@ class Control:
 
     def _received(self, asker: Asker, data: bytes) -> None:
         *lines, asker.rest = (asker.rest + data).split(b"\n")
-        if len(asker.rest) > LONGEST or len(asker.answers) + len(lines) > _MOST_REQUESTS:
+        if len(asker.rest) > LONGEST or len(asker.answers) + len(lines) > _MAX_REQUESTS:
             raise Broken("it asks for more than anybody can read")
         for raw in lines:
             self._request(asker, decode(raw))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from contract.line import Line, encode
 from contract.load import GpuLoad, Load, encode_load
-from schedulerd.core.model import Gpu, Stage, Tenant
+from schedulerd.core.model import ContainerState, Gpu, Stage
 from schedulerd.core.node_state import Figures, Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.core.usage import Share
@@ -29,14 +29,14 @@ def every_gpu(turns: Turns, node: Node, now: Seconds) -> list[Gpu]:
 
 def _matters(gpu: Gpu) -> bool:
     """Though NVML does not name it: a MIG instance that was taken apart, say, is nobody's business any more."""
-    return bool(gpu.tenants or gpu.missing or gpu.drained or gpu.paused or gpu.fixed_quantum)
+    return bool(gpu.containers or gpu.missing or gpu.drained or gpu.paused or gpu.fixed_quantum)
 
 
 def _gpu_load(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> GpuLoad:
     turns.grants.accrue(gpu, now)
     return GpuLoad(
         uuid=gpu.uuid,
-        clients=len(gpu.tenants),
+        clients=len(gpu.containers),
         waiting=len(gpu.queue),
         busy=gpu.busy.lately(now=now),
         memory_used=figures.memory_used,
@@ -53,10 +53,10 @@ def status(turns: Turns, node: Node, now: Seconds) -> Iterator[bytes]:
     figures = node.lately(now)
     for gpu in every_gpu(turns, node, now):
         yield encode(Line("gpu", _gpu_words(turns, gpu, figures.get(gpu.uuid, Figures()), now)))
-    for tenant in tuple(turns.tenants.values()):
-        yield encode(Line("container", _container_words(tenant, node)))
-        for uuid in tenant.facts.gpus:
-            yield encode(Line("place", _place_words(turns.gpu(uuid), tenant, now)))
+    for container in tuple(turns.containers.values()):
+        yield encode(Line("container", _container_words(container, node)))
+        for uuid in container.facts.gpus:
+            yield encode(Line("place", _place_words(turns.gpu(uuid), container, now)))
     yield encode(Line("end"))
 
 
@@ -83,9 +83,9 @@ def _daemon_words(turns: Turns, node: Node) -> dict[str, str]:
             "policy": rules.policy.name,
             "quantum_ms": _milliseconds(rules.fixed_quantum),
             "side_by_side": rules.side_by_side,
-            "containers": len(turns.tenants),
+            "containers": len(turns.containers),
             "processes": len(turns.members),
-            "jams": turns.jams.jams,
+            "jams": turns.deadlocks.deadlocks,
             "foreign": node.foreign,
             "loop": ",".join(map(str, node.loop.latencies)) if node.loop else None,
             "loop_us": round(node.loop.worked * 1e6) if node.loop else None,
@@ -104,7 +104,7 @@ def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[s
     return _said(
         {
             "uuid": gpu.uuid,
-            "clients": len(gpu.tenants),
+            "clients": len(gpu.containers),
             "holders": len(gpu.holders),
             "waiting": len(gpu.queue),
             "busy": gpu.busy.lately(now=now),
@@ -124,10 +124,10 @@ def _gpu_words(turns: Turns, gpu: Gpu, figures: Figures, now: Seconds) -> dict[s
     )
 
 
-def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
-    facts = tenant.facts
+def _container_words(container: ContainerState, node: Node) -> dict[str, str]:
+    facts = container.facts
     pod = node.pods.get(facts.key, PodFacts())
-    pids = dict.fromkeys(str(pid) for process in tenant.processes if (pid := node.pids.get(process, 0)))
+    pids = dict.fromkeys(str(pid) for process in container.processes if (pid := node.pids.get(process, 0)))
     return _said(
         {
             "key": facts.key,
@@ -135,22 +135,22 @@ def _container_words(tenant: Tenant, node: Node) -> dict[str, str]:
             "pod": pod.pod,
             "container": pod.container,
             "mode": facts.mode,
-            "gang": tenant.gang,
+            "gang": container.gang,
             "weight": facts.weight,
             "priority": facts.priority,
-            "processes": len(tenant.processes),
+            "processes": len(container.processes),
             "pids": ",".join(pids),
             "memory": facts.memory,
         }
     )
 
 
-def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
-    share: Share = tenant.shares[gpu.uuid]
-    state, since = state_of(gpu, tenant)
+def _place_words(gpu: Gpu, container: ContainerState, now: Seconds) -> dict[str, str]:
+    share: Share = container.shares[gpu.uuid]
+    state, since = state_of(gpu, container)
     return _said(
         {
-            "key": tenant.facts.key,
+            "key": container.facts.key,
             "gpu": gpu.uuid,
             "state": state,
             "since_ms": None if since is None else max(0, round((now - since) * 1000)),
@@ -167,11 +167,11 @@ def _place_words(gpu: Gpu, tenant: Tenant, now: Seconds) -> dict[str, str]:
     )
 
 
-def state_of(gpu: Gpu, tenant: Tenant) -> tuple[str, Seconds | None]:
+def state_of(gpu: Gpu, container: ContainerState) -> tuple[str, Seconds | None]:
     """What a container does on a GPU, and since when."""
-    turn, wish = tenant.turns.get(gpu.uuid), tenant.wishes.get(gpu.uuid)
+    turn, request = container.turns.get(gpu.uuid), container.requests.get(gpu.uuid)
     if turn is not None:
         return ("holds" if turn.stage is Stage.RUNNING else "yields"), turn.granted_at
-    if wish is not None:
-        return "waits", wish.since
+    if request is not None:
+        return "waits", request.since
     return "rests", None

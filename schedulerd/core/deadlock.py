@@ -10,32 +10,32 @@ from collections.abc import Iterable
 
 from schedulerd.core.grants import Grants
 from schedulerd.core.messages import Revoked
-from schedulerd.core.model import Notice, Stage, Tell, Tenant, Turn
+from schedulerd.core.model import ContainerState, Notice, Stage, Tell, Turn
 from schedulerd.policies import FOREVER, Seconds
 
 _LOOK_EVERY: Seconds = 0.25
 
 
-class JamWatch:
+class DeadlockWatch:
     """Which turns have been part of a cycle, and since when."""
 
     def __init__(self, grants: Grants) -> None:
         self.grants = grants
         self.alarm: Seconds = FOREVER
-        self.jams = 0
+        self.deadlocks = 0
         self._since: dict[str, Seconds] = {}
 
-    def waits(self, tenant: Tenant, now: Seconds) -> None:
+    def waits(self, container: ContainerState, now: Seconds) -> None:
         """A container has begun to wait."""
-        if self.alarm == FOREVER and could_jam(tenant):
+        if self.alarm == FOREVER and could_jam(container):
             self.alarm = now + _LOOK_EVERY
 
-    def look(self, tenants: list[Tenant], now: Seconds) -> list[tuple[Tenant, ...]]:
+    def look(self, containers: list[ContainerState], now: Seconds) -> list[tuple[ContainerState, ...]]:
         """The groups that are jammed; cycles that have only lasted are asked to yield."""
-        suspects = [one for one in tenants if could_jam(one)]
+        suspects = [one for one in containers if could_jam(one)]
         self.alarm = now + _LOOK_EVERY if suspects else FOREVER
         seen: dict[str, Seconds] = {}
-        jammed: list[tuple[Tenant, ...]] = []
+        jammed: list[tuple[ContainerState, ...]] = []
         for ring in cycles(suspects):
             turns = turns_between(ring)
             seen.update({turn.name: self._since.get(turn.name, now) for turn in turns})
@@ -53,45 +53,45 @@ class JamWatch:
             return False
         return turn.stage is Stage.YIELDING and now - (turn.deadline - rules.grace) >= rules.probe
 
-    def take_apart(self, ring: tuple[Tenant, ...], now: Seconds) -> dict[str, set[int]]:
+    def take_apart(self, ring: tuple[ContainerState, ...], now: Seconds) -> dict[str, set[int]]:
         """End the turns of a jam's containers, which are gangs from now on; which processes of each have work."""
-        self.jams += 1
+        self.deadlocks += 1
         waiting: dict[str, set[int]] = {}
-        for tenant in ring:
-            tenant.gang = True
-            tenant.groups.clear()
-            for turn in dict.fromkeys(tenant.turns.values()):
+        for container in ring:
+            container.gang = True
+            container.groups.clear()
+            for turn in dict.fromkeys(container.turns.values()):
                 self.grants.end(turn, now)
-                self.grants.orders.append(Tell(tuple(tenant.processes), Revoked(turn.name, "jam")))
-            wishes = dict.fromkeys(tenant.wishes.values())
-            waiting[tenant.facts.key] = {process for wish in wishes for process in wish.by}
-            for wish in wishes:
-                self.grants.drop(wish)
-        keys = tuple(tenant.facts.key for tenant in ring)
-        gpus = tuple(dict.fromkeys(uuid for tenant in ring for uuid in tenant.facts.gpus))
+                self.grants.orders.append(Tell(tuple(container.processes), Revoked(turn.name, "jam")))
+            requests = dict.fromkeys(container.requests.values())
+            waiting[container.facts.key] = {process for request in requests for process in request.by}
+            for request in requests:
+                self.grants.drop(request)
+        keys = tuple(container.facts.key for container in ring)
+        gpus = tuple(dict.fromkeys(uuid for container in ring for uuid in container.facts.gpus))
         self.grants.orders.append(Notice("jam", keys, gpus))
         return waiting
 
 
-def waits_for(tenant: Tenant) -> list[Turn]:
+def waits_for(container: ContainerState) -> list[Turn]:
     """Return the turns of others that this one waits for, while it has GPUs of its own."""
-    if tenant.gang or not tenant.turns or not tenant.wishes:
+    if container.gang or not container.turns or not container.requests:
         return []
-    holders = (turn for wish in tenant.wishes.values() for gpu in wish.gpus for turn in gpu.holders)
-    return [turn for turn in holders if turn.tenant is not tenant and not turn.tenant.gang]
+    holders = (turn for request in container.requests.values() for gpu in request.gpus for turn in gpu.holders)
+    return [turn for turn in holders if turn.container is not container and not turn.container.gang]
 
 
-def could_jam(tenant: Tenant) -> bool:
+def could_jam(container: ContainerState) -> bool:
     """Return whether it holds a GPU while it waits for another."""
-    return not tenant.gang and bool(tenant.turns) and bool(tenant.wishes)
+    return not container.gang and bool(container.turns) and bool(container.requests)
 
 
-def cycles(tenants: Iterable[Tenant]) -> list[tuple[Tenant, ...]]:
+def cycles(containers: Iterable[ContainerState]) -> list[tuple[ContainerState, ...]]:
     """Return the groups that wait for each other, directly or around a ring; each tenant is in one at most."""
-    edges = {id(one): [turn.tenant for turn in waits_for(one)] for one in tenants}
-    found: list[tuple[Tenant, ...]] = []
+    edges = {id(one): [turn.container for turn in waits_for(one)] for one in containers}
+    found: list[tuple[ContainerState, ...]] = []
     taken: set[int] = set()
-    for one in tenants:
+    for one in containers:
         if id(one) in taken or not edges[id(one)]:
             continue
         ring = _ring_through(one, edges)
@@ -101,9 +101,9 @@ def cycles(tenants: Iterable[Tenant]) -> list[tuple[Tenant, ...]]:
     return found
 
 
-def _ring_through(start: Tenant, edges: dict[int, list[Tenant]]) -> tuple[Tenant, ...]:
+def _ring_through(start: ContainerState, edges: dict[int, list[ContainerState]]) -> tuple[ContainerState, ...]:
     """Return the shortest way from a tenant back to itself, or nothing where there is none."""
-    ways: list[tuple[Tenant, ...]] = [(start,)]
+    ways: list[tuple[ContainerState, ...]] = [(start,)]
     seen: set[int] = set()
     for way in ways:  # grows while the search goes on
         for follower in edges.get(id(way[-1]), ()):
@@ -115,8 +115,8 @@ def _ring_through(start: Tenant, edges: dict[int, list[Tenant]]) -> tuple[Tenant
     return ()
 
 
-def turns_between(ring: tuple[Tenant, ...]) -> list[Turn]:
+def turns_between(ring: tuple[ContainerState, ...]) -> list[Turn]:
     """Return the turns within a ring that another member of it waits for."""
     members = set(map(id, ring))
     every = (turn for one in ring for turn in waits_for(one))
-    return list(dict.fromkeys(turn for turn in every if id(turn.tenant) in members))
+    return list(dict.fromkeys(turn for turn in every if id(turn.container) in members))

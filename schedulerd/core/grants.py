@@ -10,7 +10,19 @@ from functools import lru_cache
 
 from schedulerd.core import memory
 from schedulerd.core.messages import Grant, Wanted, Yield
-from schedulerd.core.model import Accounted, Gpu, Hangup, Order, Rules, SetGate, Stage, Tell, Tenant, Turn, Wish
+from schedulerd.core.model import (
+    Accounted,
+    ContainerState,
+    Gpu,
+    Hangup,
+    Order,
+    Request,
+    Rules,
+    SetGate,
+    Stage,
+    Tell,
+    Turn,
+)
 from schedulerd.core.usage import Share
 from schedulerd.policies import FOREVER, Seconds
 
@@ -30,7 +42,7 @@ class Grants:
         self.soonest: Seconds = FOREVER
         """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
         self._counter = 0
-        self.on_part: Callable[[Tenant, Seconds], None] = lambda _tenant, _now: None
+        self.on_part: Callable[[ContainerState, Seconds], None] = lambda _tenant, _now: None
         """Called when a container has a turn, and waits for another GPU."""
 
     # ------------------------------------------------------------------ what is due
@@ -60,19 +72,19 @@ class Grants:
         if when < self.soonest:
             self.soonest = when
 
-    def wait(self, wish: Wish, now: Seconds) -> None:
+    def wait(self, request: Request, now: Seconds) -> None:
         """A wish joins the lines of its GPUs."""
-        for gpu in wish.gpus:
-            wish.tenant.wishes[gpu.uuid] = wish
-            gpu.queue.add(wish)
-        if wish.together or not self._changes_nothing(wish, wish.gpus[0]):
-            self.settle(wish.gpus, now)
+        for gpu in request.gpus:
+            request.container.requests[gpu.uuid] = request
+            gpu.queue.add(request)
+        if request.together or not self._changes_nothing(request, request.gpus[0]):
+            self.settle(request.gpus, now)
 
-    def _changes_nothing(self, wish: Wish, gpu: Gpu) -> bool:
+    def _changes_nothing(self, request: Request, gpu: Gpu) -> bool:
         """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
-        if gpu.queue.together or not gpu.holders or gpu.holders[0].beside:
+        if gpu.queue.together or not gpu.holders or gpu.holders[0].shared:
             return False
-        return gpu.claim is None and gpu.queue.top() is not wish
+        return gpu.claim is None and gpu.queue.top() is not request
 
     # ------------------------------------------------------------------ granting
 
@@ -80,95 +92,96 @@ class Grants:
         """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
         touched: list[Gpu] = []
         while gpu.queue.arrivals:
-            if gpu.holders and not gpu.holders[0].beside:
+            if gpu.holders and not gpu.holders[0].shared:
                 if gpu.queue.together and (top := gpu.queue.top()) is not None:
                     self._claim(top, now)
                 break
-            wish = self._next(gpu, now)
-            if wish is None:
+            request = self._next(gpu, now)
+            if request is None:
                 break
-            self._grant(wish, now)
-            if wish.together:
-                touched.extend(wish.gpus)
+            self._grant(request, now)
+            if request.together:
+                touched.extend(request.gpus)
         return touched
 
-    def _next(self, gpu: Gpu, now: Seconds) -> Wish | None:
+    def _next(self, gpu: Gpu, now: Seconds) -> Request | None:
         """The first in the GPU's line that can start; the very first gets a claim when it cannot."""
         top = gpu.queue.top()
         if top is None or gpu.paused is not None:
             return None
         if now < gpu.closed_until:
-            return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
+            return next((request for request in gpu.queue.in_order() if self._can_start(request, now)), None)
         if self._can_start(top, now):
             return top
         self._claim(top, now)
         if len(gpu.queue) == 1:
             return None
-        return next((wish for wish in gpu.queue.in_order() if self._can_start(wish, now)), None)
+        return next((request for request in gpu.queue.in_order() if self._can_start(request, now)), None)
 
-    def _can_start(self, wish: Wish, now: Seconds) -> bool:
-        for gpu in wish.gpus:  # noqa: SIM110  a loop costs a third of `all`, and this is on the path of every hand-off
-            if not self._is_open(gpu, wish, now):
+    def _can_start(self, request: Request, now: Seconds) -> bool:
+        for gpu in request.gpus:  # noqa: SIM110  a loop costs a third of `all`, and this is on the path of every hand-off
+            if not self._is_open(gpu, request, now):
                 return False
         return True
 
-    def _is_open(self, gpu: Gpu, wish: Wish, now: Seconds) -> bool:
-        if gpu.paused is not None or gpu.uuid in wish.tenant.turns or wish.tenant.anew:
+    def _is_open(self, gpu: Gpu, request: Request, now: Seconds) -> bool:
+        if gpu.paused is not None or gpu.uuid in request.container.turns or request.container.must_reconnect:
             return False
-        if now < gpu.closed_until and gpu.missing.keys() != {wish.tenant.facts.key}:
+        if now < gpu.closed_until and gpu.missing.keys() != {request.container.facts.key}:
             return False  # of its own processes a container need not be afraid
         claim = gpu.claim
-        if claim is not None and claim is not wish and not self._has_time_before(claim, now):
+        if claim is not None and claim is not request and not self._has_time_before(claim, now):
             return False
-        return not gpu.holders or self._fits_beside(gpu, wish)
+        return not gpu.holders or self._fits_beside(gpu, request)
 
-    def _has_time_before(self, claim: Wish, now: Seconds) -> bool:
+    def _has_time_before(self, claim: Request, now: Seconds) -> bool:
         return claim.drain_at is not None and now + self.rules.least_turn <= claim.drain_at
 
-    def _fits_beside(self, gpu: Gpu, wish: Wish) -> bool:
-        if not self.rules.side_by_side or not gpu.holders[0].beside or not self._can_share(wish):
+    def _fits_beside(self, gpu: Gpu, request: Request) -> bool:
+        if not self.rules.side_by_side or not gpu.holders[0].shared or not self._can_share(request):
             return False
-        return memory.fits_beside(self.rules, gpu, wish.tenant)
+        return memory.fits_beside(self.rules, gpu, request.container)
 
-    def _can_share(self, wish: Wish) -> bool:
+    def _can_share(self, request: Request) -> bool:
         if not self.rules.side_by_side:
             return False
-        shares = wish.tenant.shares
-        return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in wish.gpus)
+        shares = request.container.shares
+        return all(memory.can_share(self.rules, gpu, shares[gpu.uuid]) for gpu in request.gpus)
 
-    def _grant(self, wish: Wish, now: Seconds) -> None:
-        tenant = wish.tenant
-        self.drop(wish)
-        turn = self.begin(tenant, wish.gpus, now, wish=wish)
-        for gpu in wish.gpus:
-            share = tenant.shares[gpu.uuid]
-            share.count_wait(now - wish.since)
+    def _grant(self, request: Request, now: Seconds) -> None:
+        container = request.container
+        self.drop(request)
+        turn = self.begin(container, request.gpus, now, request=request)
+        for gpu in request.gpus:
+            share = container.shares[gpu.uuid]
+            share.count_wait(now - request.since)
             if share.virtual < gpu.clock:
-                self._catch_up(gpu, share, wish)
+                self._catch_up(gpu, share, request)
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
                 self._age_oldest(gpu, now)
-        self.tell_granted(turn, tuple(tenant.processes))
+        self.tell_granted(turn, tuple(container.processes))
 
-    def _catch_up(self, gpu: Gpu, share: Share, wish: Wish) -> None:
+    def _catch_up(self, gpu: Gpu, share: Share, request: Request) -> None:
         """Others had turns while it waited, by another policy or as gangs: it is not to have all that before them."""
         share.virtual = gpu.clock
-        wish.standings[gpu.uuid] = wish.standings[gpu.uuid]._replace(virtual=gpu.clock)  # its turn has the very same
+        # The standing of its turn is the very same object.
+        request.snapshots[gpu.uuid] = request.snapshots[gpu.uuid]._replace(virtual=gpu.clock)
 
-    def begin(self, tenant: Tenant, gpus: tuple[Gpu, ...], now: Seconds, *, wish: Wish) -> Turn:
+    def begin(self, container: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
         """A turn starts: gates open."""
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
-        quantum, beside = memory.quantum(self.rules, wish), self.rules.side_by_side and self._can_share(wish)
+        quantum, shared = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
         word = (self._counter & _WORD) or _WORD  # never 0: that is a closed gate
-        turn = Turn(word, name, tenant, gpus, wish.names, now, quantum, wish.standings, beside)
+        turn = Turn(word, name, container, gpus, request.names, now, quantum, request.snapshots, shared)
         self.turns[turn.name] = turn
         for gpu in gpus:
             if gpu.missing and now >= gpu.closed_until:
                 self.account_for(gpu, *gpu.missing)  # their time is over
             self._seat(gpu, turn, now)
-        if tenant.wishes:
-            self.on_part(tenant, now)
+        if container.requests:
+            self.on_part(container, now)
         return turn
 
     def _seat(self, gpu: Gpu, turn: Turn, now: Seconds) -> None:
@@ -176,41 +189,41 @@ class Grants:
             self.accrue(gpu, now)
         gpu.accrued_at = now
         gpu.holders.append(turn)
-        tenant = turn.tenant
-        key = tenant.facts.key
+        container = turn.container
+        key = container.facts.key
         if gpu.last_holder != key:
             gpu.switches += 1
             gpu.last_holder = key
-        tenant.turns[gpu.uuid] = turn
-        pids = (*tenant.roster, *gpu.missing.get(key, ())) if gpu.missing else tenant.roster
+        container.turns[gpu.uuid] = turn
+        pids = (*container.roster, *gpu.missing.get(key, ())) if gpu.missing else container.roster
         self.orders.append(SetGate(key, gpu.uuid, turn.word, pids))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
         """Tell processes of a turn, which they ride from now on."""
         everything = turn.names
         for process in processes:
-            turn.riders[process] = everything
+            turn.processes_running[process] = everything
         waiting = False
         for gpu in turn.gpus:
             waiting = waiting or bool(gpu.queue.arrivals)
-        if len(processes) == len(turn.tenant.processes):
+        if len(processes) == len(turn.container.processes):
             turn.told = waiting
         keep_ms = self._keep_ms(turn) if waiting else 0
-        message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.beside, waiting, keep_ms)
+        message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
         self.orders.append(Tell(processes, message))
 
-    def let_ride(self, turn: Turn, process: int) -> None:
+    def add_process(self, turn: Turn, process: int) -> None:
         """One more process of the container uses its turn; one that is asked to yield already is so by this one too."""
         self.show(turn)
         if turn.stage is Stage.RUNNING:
             self.tell_granted(turn, (process,))
         else:
-            turn.riders[process] = turn.names
+            turn.processes_running[process] = turn.names
             self.orders.append(Tell((process,), self._yield(turn)))
 
     def show(self, turn: Turn) -> None:
         """Its container's processes have changed: the next daemon is to wait for those here and those still missing."""
-        key, roster = turn.tenant.facts.key, turn.tenant.roster
+        key, roster = turn.container.facts.key, turn.container.roster
         for gpu in turn.gpus:
             self.orders.append(SetGate(key, gpu.uuid, turn.word, (*roster, *gpu.missing.get(key, ()))))
 
@@ -218,7 +231,7 @@ class Grants:
         """Nobody need be waited for that had this GPU under an earlier daemon."""
         for container in containers:
             del gpu.missing[container]
-            turn = next((one for one in gpu.holders if one.tenant.facts.key == container), None)
+            turn = next((one for one in gpu.holders if one.container.facts.key == container), None)
             if turn is None:
                 self.orders.append(Accounted(container, gpu.uuid))
             else:
@@ -230,32 +243,32 @@ class Grants:
 
     def end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
         """A turn is over: gates close, time is charged.  The caller settles its GPUs."""
-        tenant = turn.tenant
+        container = turn.container
         del self.turns[turn.name]
         for gpu in turn.gpus:
             self.accrue(gpu, now)
             gpu.holders.remove(turn)
-            del tenant.turns[gpu.uuid]
-            share = tenant.shares[gpu.uuid]
+            del container.turns[gpu.uuid]
+            share = container.shares[gpu.uuid]
             share.count_turn(now - turn.granted_at, idle=idle)
             if not gpu.holders and not gpu.queue.arrivals:
                 gpu.clock = max(gpu.clock, share.virtual)
-            key = tenant.facts.key
+            key = container.facts.key
             self.orders.append(SetGate(key, gpu.uuid, 0, tuple(gpu.missing.get(key, ())) if gpu.missing else ()))
-        if tenant.anew:
-            self.hang_up_at_rest(tenant)
+        if container.must_reconnect:
+            self.hang_up_at_rest(container)
 
-    def hang_up_at_rest(self, tenant: Tenant) -> None:
+    def hang_up_at_rest(self, container: ContainerState) -> None:
         """Its processes come again and hear what has changed; not while kernels of theirs may run."""
-        if not tenant.turns:
-            self.orders.extend(Hangup(process) for process in tenant.processes)
+        if not container.turns:
+            self.orders.extend(Hangup(process) for process in container.processes)
 
-    def drop(self, wish: Wish) -> None:
+    def drop(self, request: Request) -> None:
         """A wish waits no longer."""
-        for gpu in wish.gpus:
-            gpu.queue.remove(wish)
-            del wish.tenant.wishes[gpu.uuid]
-            if gpu.claim is wish:
+        for gpu in request.gpus:
+            gpu.queue.remove(request)
+            del request.container.requests[gpu.uuid]
+            if gpu.claim is request:
                 gpu.claim = None
 
     def accrue(self, gpu: Gpu, now: Seconds) -> None:
@@ -266,50 +279,50 @@ class Grants:
         gpu.busy.add(passed, now)
         part = passed * 100 / len(gpu.holders)
         for turn in gpu.holders:
-            tenant = turn.tenant
-            share = tenant.shares[gpu.uuid]
+            container = turn.container
+            share = container.shares[gpu.uuid]
             share.held += passed
-            share.virtual += part / tenant.facts.weight
+            share.virtual += part / container.facts.weight
 
     # ------------------------------------------------------------------ claims and age
 
-    def _claim(self, wish: Wish, now: Seconds) -> None:
+    def _claim(self, request: Request, now: Seconds) -> None:
         """Give a first-ranked wish a claim on its GPUs, if it needs one and is the first on all of them."""
-        if wish.drain_at is not None or not (wish.together or len(wish.gpus[0].holders) > 1):
+        if request.drain_at is not None or not (request.together or len(request.gpus[0].holders) > 1):
             return
-        for gpu in wish.gpus:
-            if gpu.claim is not None or gpu.paused is not None or gpu.queue.top() is not wish:
+        for gpu in request.gpus:
+            if gpu.claim is not None or gpu.paused is not None or gpu.queue.top() is not request:
                 return
-        for gpu in wish.gpus:
-            gpu.claim = wish
-        wish.drain_at = self._drain_time(wish, now)
-        for gpu in wish.gpus:
-            self.ring(gpu, max(now, wish.drain_at))
+        for gpu in request.gpus:
+            gpu.claim = request
+        request.drain_at = self._drain_time(request, now)
+        for gpu in request.gpus:
+            self.ring(gpu, max(now, request.drain_at))
 
-    def give_up_claim(self, wish: Wish) -> None:
+    def give_up_claim(self, request: Request) -> None:
         """Its GPUs will not come free together for now: others may use those that are."""
-        wish.drain_at = None
-        for gpu in wish.gpus:
+        request.drain_at = None
+        for gpu in request.gpus:
             gpu.claim = None
             self.ring(gpu, -FOREVER)
 
-    def _drain_time(self, wish: Wish, now: Seconds) -> Seconds:
+    def _drain_time(self, request: Request, now: Seconds) -> Seconds:
         """When all in its way will have had their due."""
-        dues = (self._due_for(gpu, turn, wish) for gpu in wish.gpus for turn in gpu.holders)
+        dues = (self._due_for(gpu, turn, request) for gpu in request.gpus for turn in gpu.holders)
         return max(max(dues, default=now), now)
 
     def _age_oldest(self, gpu: Gpu, now: Seconds) -> None:
-        wish = gpu.queue.oldest()
-        if wish is None or wish.aged or not (wish.together or self.rules.policy.ages):
+        request = gpu.queue.oldest()
+        if request is None or request.aged or not (request.together or self.rules.policy.ages):
             return
-        if gpu.grants - wish.standings[gpu.uuid].grants < self.rules.age_turns * len(gpu.tenants):
+        if gpu.grants - request.snapshots[gpu.uuid].grants < self.rules.age_turns * len(gpu.containers):
             return
-        wish.aged = True
-        for one in wish.gpus:
-            one.queue.put_in_front(wish)
+        request.aged = True
+        for one in request.gpus:
+            one.queue.put_in_front(request)
             self.ring(one, now)
-        if wish.drain_at is not None:
-            wish.drain_at = self._drain_time(wish, now)
+        if request.drain_at is not None:
+            request.drain_at = self._drain_time(request, now)
 
     # ------------------------------------------------------------------ asking to yield
 
@@ -347,24 +360,24 @@ class Grants:
         if claim is None and top is not None and not gpu.queue.together:
             return self._due_for(gpu, turn, top)
         due = FOREVER if claim is None or claim.drain_at is None else claim.drain_at
-        other = next((wish for wish in gpu.queue.in_order() if not wish.together and wish is not claim), None)
+        other = next((one for one in gpu.queue.in_order() if not one.together and one is not claim), None)
         return due if other is None else min(due, self._due_for(gpu, turn, other))
 
-    def _due_for(self, gpu: Gpu, turn: Turn, wish: Wish) -> Seconds:
+    def _due_for(self, gpu: Gpu, turn: Turn, request: Request) -> Seconds:
         if turn.stage is Stage.YIELDING:
             return turn.granted_at
         quantum = turn.quantum
-        patience = self.rules.policy.patience(turn.standings[gpu.uuid], wish.standings[gpu.uuid], quantum)
-        return turn.granted_at + (min(patience, quantum) if wish.aged else patience)
+        patience = self.rules.policy.patience(turn.snapshots[gpu.uuid], request.snapshots[gpu.uuid], quantum)
+        return turn.granted_at + (min(patience, quantum) if request.aged else patience)
 
     def _tell_wanted(self, turn: Turn) -> None:
         turn.told = True
-        self.orders.append(Tell(tuple(turn.tenant.processes), Wanted(turn.name, self._keep_ms(turn))))
+        self.orders.append(Tell(tuple(turn.container.processes), Wanted(turn.name, self._keep_ms(turn))))
 
     def _keep_ms(self, turn: Turn) -> int:
         keep = 0.0
         for gpu in turn.gpus:
-            worth = memory.keep(self.rules, gpu, turn.tenant)
+            worth = memory.keep(self.rules, gpu, turn.container)
             if worth > keep:
                 keep = worth
         return _milliseconds(keep)
@@ -377,9 +390,9 @@ class Grants:
         turn.reason = reason
         turn.deadline = now + self.rules.grace
         for gpu in turn.gpus:
-            turn.tenant.shares[gpu.uuid].yields += 1
+            turn.container.shares[gpu.uuid].yields += 1
             self.ring(gpu, turn.deadline)
-        self.orders.append(Tell(tuple(turn.tenant.processes), self._yield(turn)))
+        self.orders.append(Tell(tuple(turn.container.processes), self._yield(turn)))
 
     def _yield(self, turn: Turn) -> Yield:
         return Yield(turn.name, round(self.rules.grace * 1000))

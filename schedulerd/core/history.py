@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from schedulerd.core.usage import Share
 
 Seconds = float
-_MOST = 1024
+_MAX_HISTORIES = 1024
 _KEPT: Seconds = 600.0
 
 
@@ -38,7 +38,7 @@ class Histories:
         """A container's last process has gone."""
         self._by_key[key] = History(shares, gang, now + self.kept)
         for oldest, history in tuple(self._by_key.items()):
-            if history.until > now and len(self._by_key) <= _MOST:
+            if history.until > now and len(self._by_key) <= _MAX_HISTORIES:
                 return
             del self._by_key[oldest]
 

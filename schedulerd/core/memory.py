@@ -5,7 +5,7 @@ its cap and up to the card, so that its word costs its neighbours no more than i
 """
 
 from contract.grammar import AllocationKind
-from schedulerd.core.model import Gpu, Rules, Tenant, Wish
+from schedulerd.core.model import ContainerState, Gpu, Request, Rules
 from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds
 
@@ -14,21 +14,21 @@ _WITH_CHOICE = 1.25
 """In the last fifth of a turn its holder gives the GPU up at its first pause: then the pause costs nobody anything."""
 
 
-def recount(rules: Rules, gpu: Gpu, tenant: Tenant) -> None:
+def recount(rules: Rules, gpu: Gpu, container: ContainerState) -> None:
     """Bring the GPU's sums up to date with one container."""
-    share = tenant.shares[gpu.uuid]
-    contexts = rules.context_bytes * tenant.contexts
-    needed = _counted(gpu, tenant, share.allocated) + contexts
-    unpageable = _counted(gpu, tenant, share.unpageable)
-    pinned = needed if tenant.facts.allocation is AllocationKind.PLAIN else unpageable + contexts
+    share = container.shares[gpu.uuid]
+    contexts = rules.context_bytes * container.contexts
+    needed = _counted(gpu, container, share.allocated) + contexts
+    unpageable = _counted(gpu, container, share.unpageable)
+    pinned = needed if container.facts.allocation is AllocationKind.PLAIN else unpageable + contexts
     gpu.needed += needed - share.needed
     gpu.pinned += pinned - share.pinned
     share.needed, share.pinned = needed, pinned
 
 
-def _counted(gpu: Gpu, tenant: Tenant, said: int) -> int:
+def _counted(gpu: Gpu, container: ContainerState, said: int) -> int:
     """Return how many of the bytes that a container says it has are believed."""
-    return min([said, *(most for most in (tenant.facts.memory, gpu.capacity) if most is not None)])
+    return min([said, *(most for most in (container.facts.memory, gpu.capacity) if most is not None)])
 
 
 def room(rules: Rules, gpu: Gpu) -> int:
@@ -41,13 +41,13 @@ def can_share(rules: Rules, gpu: Gpu, share: Share) -> bool:
     return rules.side_by_side and gpu.capacity is not None and share.needed <= room(rules, gpu)
 
 
-def fits_beside(rules: Rules, gpu: Gpu, tenant: Tenant) -> bool:
+def fits_beside(rules: Rules, gpu: Gpu, container: ContainerState) -> bool:
     """Whether a container fits beside those that hold the GPU now."""
     most = room(rules, gpu)
     if gpu.needed <= most:
         return True
-    together = {id(turn.tenant): turn.tenant for turn in gpu.holders}
-    together[id(tenant)] = tenant
+    together = {id(turn.container): turn.container for turn in gpu.holders}
+    together[id(container)] = container
     shares = [one.shares[gpu.uuid] for one in together.values()]
     resting = gpu.pinned - sum(share.pinned for share in shares)
     return sum(share.needed for share in shares) + resting <= most
@@ -61,39 +61,39 @@ def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
     return max(0, min(over, share.needed)) / rules.paging_rate
 
 
-def quantum(rules: Rules, wish: Wish) -> Seconds:
+def quantum(rules: Rules, request: Request) -> Seconds:
     """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
-    tenant = wish.tenant
-    fixed = tenant.facts.quantum
+    container = request.container
+    fixed = container.facts.quantum
     if fixed is not None:
         return fixed
     longest = 0.0
-    for gpu in wish.gpus:
-        wanted = _quantum_on(rules, gpu, tenant)
+    for gpu in request.gpus:
+        wanted = _quantum_on(rules, gpu, container)
         if wanted > longest:
             longest = wanted
     return longest
 
 
-def _quantum_on(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+def _quantum_on(rules: Rules, gpu: Gpu, container: ContainerState) -> Seconds:
     fixed = gpu.fixed_quantum or rules.fixed_quantum
     if fixed is not None:
         return fixed
     if gpu.capacity is None or gpu.needed <= room(rules, gpu):
         return rules.quantum
-    cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
+    cost = switch_seconds(rules, gpu, container.shares[gpu.uuid])
     return min(max(cost / rules.switching_share * _WITH_CHOICE, rules.quantum), rules.longest_quantum)
 
 
-def longest_turn(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+def longest_turn(rules: Rules, gpu: Gpu, container: ContainerState) -> Seconds:
     """What a turn of a container takes at most while others wait, however much it has by then; its drain included."""
-    fixed = tenant.facts.quantum or gpu.fixed_quantum or rules.fixed_quantum or 0.0
+    fixed = container.facts.quantum or gpu.fixed_quantum or rules.fixed_quantum or 0.0
     return max(fixed, rules.longest_quantum) + rules.grace
 
 
-def keep(rules: Rules, gpu: Gpu, tenant: Tenant) -> Seconds:
+def keep(rules: Rules, gpu: Gpu, container: ContainerState) -> Seconds:
     """How long an idle holder is worth keeping: as long as it would take to bring it back."""
     if gpu.capacity is None:
         return rules.keep
-    cost = switch_seconds(rules, gpu, tenant.shares[gpu.uuid])
+    cost = switch_seconds(rules, gpu, container.shares[gpu.uuid])
     return max(rules.keep, min(cost, _LONGEST_KEEP))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from contract.grammar import Mode
 from schedulerd.core import memory
-from schedulerd.core.model import Container, Gpu, Tenant
+from schedulerd.core.model import Container, ContainerState, Gpu
 from schedulerd.core.turns import Turns
 from schedulerd.policies import Policy, Seconds
 
@@ -68,27 +68,27 @@ def set_capacity(turns: Turns, gpu: Gpu, size: int | None, now: Seconds) -> None
     """What NVML says a card holds; unknown: nobody runs side by side."""
     if gpu.capacity != size:
         gpu.capacity = size
-        for tenant in gpu.tenants.values():
-            memory.recount(turns.rules, gpu, tenant)
+        for container in gpu.containers.values():
+            memory.recount(turns.rules, gpu, container)
         turns.grants.settle((gpu,), now)
 
 
 def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
     """The cluster has said more of a container that is connected already; its GPUs stay what they are."""
-    tenant = turns.tenants.get(facts.key)
-    if tenant is None:
+    container = turns.containers.get(facts.key)
+    if container is None:
         return
-    tenant.facts = replace(facts, gpus=tenant.facts.gpus)
-    tenant.gang = tenant.gang or facts.mode is Mode.GANG
-    tenant.groups.clear()
-    for uuid in tenant.facts.gpus:
-        memory.recount(turns.rules, turns.gpu(uuid), tenant)
-    turns.grants.settle([turns.gpu(uuid) for uuid in tenant.facts.gpus], now)
+    container.facts = replace(facts, gpus=container.facts.gpus)
+    container.gang = container.gang or facts.mode is Mode.GANG
+    container.groups.clear()
+    for uuid in container.facts.gpus:
+        memory.recount(turns.rules, turns.gpu(uuid), container)
+    turns.grants.settle([turns.gpu(uuid) for uuid in container.facts.gpus], now)
 
 
-def welcome_anew(turns: Turns, tenant: Tenant, now: Seconds) -> None:
+def make_reconnect(turns: Turns, container: ContainerState, now: Seconds) -> None:
     """What a container's processes were told is wrong: they end its turns, are hung up on, and come again."""
-    tenant.anew = True
-    for turn in dict.fromkeys(tenant.turns.values()):
+    container.must_reconnect = True
+    for turn in dict.fromkeys(container.turns.values()):
         turns.grants.ask(turn, now)
-    turns.grants.hang_up_at_rest(tenant)
+    turns.grants.hang_up_at_rest(container)

@@ -9,33 +9,33 @@ from collections.abc import Callable, Mapping, Sequence
 from contract.grammar import AllocationKind, Mode
 from contract.shared_memory import LEDGER_SLOTS
 from schedulerd.core import memory
-from schedulerd.core.deadlock import JamWatch
+from schedulerd.core.deadlock import DeadlockWatch
 from schedulerd.core.grants import Grants
 from schedulerd.core.history import Histories
 from schedulerd.core.messages import Done, Held, Reserve, Reserved, Revoked, Using
 from schedulerd.core.model import (
     UNKNOWN,
     Container,
+    ContainerState,
     FreeSlot,
     Gpu,
     Group,
     Notice,
     Order,
+    Request,
     Rules,
     Stage,
     Tell,
-    Tenant,
     Turn,
-    Wish,
     grouped,
 )
 from schedulerd.core.recovery import Returning
 from schedulerd.core.usage import Share
-from schedulerd.core.wait_queue import WaitingLine
+from schedulerd.core.wait_queue import WaitQueue
 from schedulerd.errors import NoMemory, NotYours, TooMany
-from schedulerd.policies import FOREVER, Seconds, Standing
+from schedulerd.policies import FOREVER, Seconds, Snapshot
 
-_MOST_GROUPS = 64
+_MAX_GROUPS = 64
 _FAR: Seconds = 1.0
 """Who is less ahead of a GPU's clock than this needs no closer look, and that is nearly everybody."""
 LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
@@ -52,14 +52,14 @@ class Turns:
 
     def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
         self.grants = Grants(rules, epoch=epoch)
-        self.tenants: dict[str, Tenant] = {}
-        self.members: dict[int, Tenant] = {}
+        self.containers: dict[str, ContainerState] = {}
+        self.members: dict[int, ContainerState] = {}
         self._left_behind = left_behind
         self._serial = 0
         self.histories = Histories()
-        self.jams = JamWatch(self.grants)
-        self.grants.on_part = self.jams.waits
-        self.returning = Returning(self.grants, lambda tenant, gpus, now: self._wish(set(), tenant, gpus, now))
+        self.deadlocks = DeadlockWatch(self.grants)
+        self.grants.on_part = self.deadlocks.waits
+        self.returning = Returning(self.grants, lambda container, gpus, now: self._request(set(), container, gpus, now))
 
     @property
     def rules(self) -> Rules:
@@ -76,7 +76,7 @@ class Turns:
         """The GPU of that name, made when it is named for the first time."""
         found = self.grants.gpus.get(uuid)
         if found is None:
-            line: WaitingLine[Wish] = WaitingLine(uuid, self.rules.policy)
+            line: WaitQueue[Request] = WaitQueue(uuid, self.rules.policy)
             until, missing = self._left_behind(uuid)
             found = Gpu(uuid=uuid, queue=line, closed_until=until)
             found.missing = {key: list(pids) for key, pids in missing.items()}
@@ -85,180 +85,182 @@ class Turns:
 
     # ------------------------------------------------------------------ coming and going
 
-    def join(self, process: int, container: Container, *, pid: int = UNKNOWN, peer: int = UNKNOWN) -> int:
+    def join(self, process: int, facts: Container, *, pid: int = UNKNOWN, peer: int = UNKNOWN) -> int:
         """Let in a process of a container, and return its ledger slot; `pid` is its own word, `peer` the kernel's."""
-        tenant = self.tenants.get(container.key)
-        if tenant is None:
-            tenant = self.tenants[container.key] = self._new_tenant(container)
-        elif not tenant.turns:
-            tenant.anew = False  # this one hears what is right now
-        slot = _free_slot(tenant)
-        tenant.processes[process] = slot
-        tenant.pids[process] = pid
-        tenant.roster = tuple(tenant.pids.values())
-        tenant.peers[process] = peer or -process
-        tenant.contexts = len(set(tenant.peers.values()))
-        self.members[process] = tenant
-        for uuid in tenant.facts.gpus:
-            memory.recount(self.rules, self.gpu(uuid), tenant)
+        container = self.containers.get(facts.key)
+        if container is None:
+            container = self.containers[facts.key] = self._new_state(facts)
+        elif not container.turns:
+            container.must_reconnect = False  # this one hears what is right now
+        slot = _free_slot(container)
+        container.processes[process] = slot
+        container.pids[process] = pid
+        container.roster = tuple(container.pids.values())
+        container.peers[process] = peer or -process
+        container.contexts = len(set(container.peers.values()))
+        self.members[process] = container
+        for uuid in container.facts.gpus:
+            memory.recount(self.rules, self.gpu(uuid), container)
         return slot
 
-    def _new_tenant(self, container: Container) -> Tenant:
-        before = self.histories.take(container.key)
-        gang = container.mode is Mode.GANG or (before is not None and before.gang)
-        tenant = Tenant(facts=container, gang=gang)
-        for uuid in container.gpus:
+    def _new_state(self, facts: Container) -> ContainerState:
+        before = self.histories.take(facts.key)
+        gang = facts.mode is Mode.GANG or (before is not None and before.gang)
+        container = ContainerState(facts=facts, gang=gang)
+        for uuid in facts.gpus:
             gpu = self.gpu(uuid)
-            tenant.shares[gpu.uuid] = Share() if before is None else before.shares.get(uuid, Share())
-            gpu.tenants[container.key] = tenant
-        return tenant
+            container.shares[gpu.uuid] = Share() if before is None else before.shares.get(uuid, Share())
+            gpu.containers[facts.key] = container
+        return container
 
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
         """A process says what it still holds from a daemon that went away."""
-        tenant = self.members[process]
-        self.returning.ride_along(process, tenant)
+        container = self.members[process]
+        self.returning.join_turns(process, container)
         for name in dict.fromkeys(one.turn for one in held):
-            gpus = self._own_gpus(tenant, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
-            if not self.returning.goes_on(tenant, gpus, now, alone=alone):
+            gpus = self._own_gpus(container, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
+            if not self.returning.goes_on(container, gpus, now, alone=alone):
                 self.grants.orders.append(Tell((process,), Revoked(name, "overdue")))
 
     def came_back(self, process: int, now: Seconds) -> None:
         """A process has said all that it still holds."""
-        tenant = self.members[process]
-        self.returning.is_back(tenant, tenant.pids[process], now)
-        self.returning.ride_along(process, tenant)
+        container = self.members[process]
+        self.returning.is_back(container, container.pids[process], now)
+        self.returning.join_turns(process, container)
 
     def leave(self, process: int, now: Seconds) -> None:
         """A process has gone: that is an answer to whatever it was asked."""
-        tenant = self.members.pop(process, None)
-        if tenant is None:
+        container = self.members.pop(process, None)
+        if container is None:
             return
-        slot = tenant.processes.pop(process)
-        del tenant.pids[process], tenant.peers[process]
-        tenant.roster = tuple(tenant.pids.values())
-        tenant.contexts = len(set(tenant.peers.values()))
-        self.grants.orders.append(FreeSlot(tenant.facts.key, slot))
-        for wish in set(tenant.wishes.values()):
-            wish.by.discard(process)
-            if not wish.by:
-                self.grants.drop(wish)
-        for turn in dict.fromkeys(tenant.turns.values()):
-            if turn.riders.pop(process, None) is not None and not turn.riders:
+        slot = container.processes.pop(process)
+        del container.pids[process], container.peers[process]
+        container.roster = tuple(container.pids.values())
+        container.contexts = len(set(container.peers.values()))
+        self.grants.orders.append(FreeSlot(container.facts.key, slot))
+        for request in set(container.requests.values()):
+            request.by.discard(process)
+            if not request.by:
+                self.grants.drop(request)
+        for turn in dict.fromkeys(container.turns.values()):
+            if turn.processes_running.pop(process, None) is not None and not turn.processes_running:
                 self._end(turn, now)
             else:
                 self.grants.show(turn)
-        for uuid in tenant.facts.gpus:
-            self._forget_memory(self.gpu(uuid), tenant, process)
-        if not tenant.processes:
-            self._forget(tenant, now)
-        self.grants.settle([self.gpu(uuid) for uuid in tenant.facts.gpus], now)
+        for uuid in container.facts.gpus:
+            self._forget_memory(self.gpu(uuid), container, process)
+        if not container.processes:
+            self._forget(container, now)
+        self.grants.settle([self.gpu(uuid) for uuid in container.facts.gpus], now)
 
-    def _forget_memory(self, gpu: Gpu, tenant: Tenant, process: int) -> None:
-        share = tenant.shares[gpu.uuid]
+    def _forget_memory(self, gpu: Gpu, container: ContainerState, process: int) -> None:
+        share = container.shares[gpu.uuid]
         share.forget(process)
         gpu.reserving.pop(process, None)
-        memory.recount(self.rules, gpu, tenant)
+        memory.recount(self.rules, gpu, container)
 
-    def _forget(self, tenant: Tenant, now: Seconds) -> None:
-        self.histories.keep(tenant.facts.key, tenant.shares, now, gang=tenant.gang)
-        del self.tenants[tenant.facts.key]
-        for uuid in tenant.facts.gpus:
-            del self.gpu(uuid).tenants[tenant.facts.key]
+    def _forget(self, container: ContainerState, now: Seconds) -> None:
+        self.histories.keep(container.facts.key, container.shares, now, gang=container.gang)
+        del self.containers[container.facts.key]
+        for uuid in container.facts.gpus:
+            del self.gpu(uuid).containers[container.facts.key]
 
     # ------------------------------------------------------------------ wishes and answers
 
     def want(self, process: int, uuids: tuple[str, ...], now: Seconds) -> None:
         """A process has work for GPUs of its container."""
-        tenant = self.members[process]
-        for group in tenant.groups.get(uuids) or self._groups(tenant, uuids):
-            self._want(process, tenant, group, now)
+        container = self.members[process]
+        for group in container.groups.get(uuids) or self._groups(container, uuids):
+            self._want(process, container, group, now)
 
-    def _groups(self, tenant: Tenant, uuids: tuple[str, ...]) -> tuple[Group, ...]:
+    def _groups(self, container: ContainerState, uuids: tuple[str, ...]) -> tuple[Group, ...]:
         """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
-        named = self._own_gpus(tenant, uuids)
-        if tenant.gang:
-            groups: tuple[Group, ...] = (grouped(self._own_gpus(tenant, tenant.facts.gpus)),)
+        named = self._own_gpus(container, uuids)
+        if container.gang:
+            groups: tuple[Group, ...] = (grouped(self._own_gpus(container, container.facts.gpus)),)
         else:
             groups = tuple(grouped((gpu,)) for gpu in named)
-        if len(tenant.groups) < _MOST_GROUPS:
-            tenant.groups[uuids] = groups
+        if len(container.groups) < _MAX_GROUPS:
+            container.groups[uuids] = groups
         return groups
 
-    def _want(self, process: int, tenant: Tenant, group: Group, now: Seconds) -> None:
+    def _want(self, process: int, container: ContainerState, group: Group, now: Seconds) -> None:
         gpus, uuid = group.gpus, group.names[0]
-        turn, wish = tenant.turns.get(uuid), tenant.wishes.get(uuid)
-        if wish is not None and wish.gpus == gpus:
-            wish.by.add(process)
+        turn, request = container.turns.get(uuid), container.requests.get(uuid)
+        if request is not None and request.gpus == gpus:
+            request.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
-            self.grants.let_ride(turn, process)
+            self.grants.add_process(turn, process)
         else:
-            self._begin_to_wait({process}, tenant, group, now)
+            self._begin_to_wait({process}, container, group, now)
 
-    def _begin_to_wait(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> None:
-        if tenant.wishes:
-            for old in {tenant.wishes[uuid] for uuid in group.names if uuid in tenant.wishes}:
+    def _begin_to_wait(self, processes: set[int], container: ContainerState, group: Group, now: Seconds) -> None:
+        if container.requests:
+            for old in {container.requests[uuid] for uuid in group.names if uuid in container.requests}:
                 processes |= old.by  # wishes of a time when it was no gang yet
                 self.grants.drop(old)
-        self.grants.wait(self._wish(processes, tenant, group, now), now)
-        if tenant.turns:
-            self.jams.waits(tenant, now)
+        self.grants.wait(self._request(processes, container, group, now), now)
+        if container.turns:
+            self.deadlocks.waits(container, now)
 
-    def _wish(self, processes: set[int], tenant: Tenant, group: Group, now: Seconds) -> Wish:
+    def _request(self, processes: set[int], container: ContainerState, group: Group, now: Seconds) -> Request:
         self._serial += 1
-        standings: dict[str, Standing] = {}
+        snapshots: dict[str, Snapshot] = {}
         gpus, names, together = group
         for gpu in gpus:
-            standings[gpu.uuid] = self._standing(gpu, tenant, now)
-        return Wish(tenant, gpus, self._serial, now, processes, standings, names, together)
+            snapshots[gpu.uuid] = self._snapshot(gpu, container, now)
+        return Request(container, gpus, self._serial, now, processes, snapshots, names, together)
 
-    def _standing(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> Standing:
-        share, facts = tenant.shares[gpu.uuid], tenant.facts
+    def _snapshot(self, gpu: Gpu, container: ContainerState, now: Seconds) -> Snapshot:
+        share, facts = container.shares[gpu.uuid], container.facts
         top = gpu.queue.top()
         # On the path of every hand-off: the clock never goes beyond the next in line, so who is not behind that one is
         # not behind the clock, wherever it stands by now.  That is nearly everybody who comes from a turn.
-        if top is None or not top.standings[gpu.uuid].virtual <= share.virtual <= gpu.clock + _FAR:
-            self._hold_to_clock(gpu, tenant, now)
-        return Standing(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
+        if top is None or not top.snapshots[gpu.uuid].virtual <= share.virtual <= gpu.clock + _FAR:
+            self._hold_to_clock(gpu, container, now)
+        return Snapshot(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
-    def _hold_to_clock(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
+    def _hold_to_clock(self, gpu: Gpu, container: ContainerState, now: Seconds) -> None:
         """Nobody is behind the clock when it begins to wait, nor further ahead of it than one longest turn."""
-        share = tenant.shares[gpu.uuid]
+        share = container.shares[gpu.uuid]
         self._move_clock(gpu, now)
         if share.virtual < gpu.clock:
             share.virtual = gpu.clock
         elif share.virtual > gpu.clock + _FAR:
-            share.virtual = min(share.virtual, gpu.clock + self._furthest_ahead(gpu, tenant))
+            share.virtual = min(share.virtual, gpu.clock + self._furthest_ahead(gpu, container))
 
-    def _furthest_ahead(self, gpu: Gpu, tenant: Tenant) -> Seconds:
+    def _furthest_ahead(self, gpu: Gpu, container: ContainerState) -> Seconds:
         """One longest turn is paid back exactly; what it had beyond that this policy took from nobody: others ran
         beside it, or another policy gave it."""
-        return memory.longest_turn(self.rules, gpu, tenant) * 100 / tenant.facts.weight
+        return memory.longest_turn(self.rules, gpu, container) * 100 / container.facts.weight
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
         """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
         top = gpu.queue.top()
-        if top is not None and top.standings[gpu.uuid].virtual <= gpu.clock:
+        if top is not None and top.snapshots[gpu.uuid].virtual <= gpu.clock:
             return
         self.grants.accrue(gpu, now)
-        least = FOREVER if top is None else top.standings[gpu.uuid].virtual
+        least = FOREVER if top is None else top.snapshots[gpu.uuid].virtual
         for turn in gpu.holders:
-            least = min(least, turn.tenant.shares[gpu.uuid].virtual)
+            least = min(least, turn.container.shares[gpu.uuid].virtual)
         if gpu.clock < least < FOREVER:
             gpu.clock = least
 
     def done(self, process: int, answer: Done, now: Seconds) -> None:
         """A process has nothing in flight on a turn's GPUs."""
         turn = self.grants.turns.get(answer.turn)
-        if turn is None or process not in turn.riders:
+        if turn is None or process not in turn.processes_running:
             return
         if answer.busy_us:
             _count_busy(turn, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
-            turn.riders[process] = tuple(gpu for gpu in turn.riders[process] if gpu not in answer.gpus)
-            if turn.riders[process]:
+            turn.processes_running[process] = tuple(
+                gpu for gpu in turn.processes_running[process] if gpu not in answer.gpus
+            )
+            if turn.processes_running[process]:
                 return
-        del turn.riders[process]
-        if not turn.riders:
+        del turn.processes_running[process]
+        if not turn.processes_running:
             self._end(turn, now, idle=answer.reason != "yield")
 
     def _end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
@@ -275,67 +277,67 @@ class Turns:
 
     def using(self, process: int, said: Using, now: Seconds) -> None:
         """A process says what it has allocated."""
-        tenant = self.members[process]
-        (gpu,) = self._own_gpus(tenant, (said.gpu,))
-        share = tenant.shares[said.gpu]
+        container = self.members[process]
+        (gpu,) = self._own_gpus(container, (said.gpu,))
+        share = container.shares[said.gpu]
         share.set_using(process, said.pageable, said.unpageable)
-        self._tell_above_cap(gpu, tenant, said)
+        self._tell_above_cap(gpu, container, said)
         if process in gpu.reserving:
             share.promise(process, gpu.reserving[process][1])  # it has yet to hear of it
-        memory.recount(self.rules, gpu, tenant)
-        self._make_room(gpu, tenant, now)
+        memory.recount(self.rules, gpu, container)
+        self._make_room(gpu, container, now)
 
-    def _tell_above_cap(self, gpu: Gpu, tenant: Tenant, said: Using) -> None:
+    def _tell_above_cap(self, gpu: Gpu, container: ContainerState, said: Using) -> None:
         """Say once that a process claims more than its container may have; `memory` counts the cap all the same.
 
         The sum of several may be above the cap for a moment: one frees, another allocates, and is heard first."""
-        cap, share = tenant.facts.memory, tenant.shares[gpu.uuid]
+        cap, share = container.facts.memory, container.shares[gpu.uuid]
         if cap is not None and said.pageable + said.unpageable > cap and not share.above_cap:
             share.above_cap = True
-            self.grants.orders.append(Notice("above-cap", (tenant.facts.key,), (gpu.uuid,)))
+            self.grants.orders.append(Notice("above-cap", (container.facts.key,), (gpu.uuid,)))
 
     def reserve(self, process: int, asked: Reserve, now: Seconds) -> None:
         """A container is about to grow; it hears `reserved` when there is room for it."""
-        tenant = self.members[process]
-        (gpu,) = self._own_gpus(tenant, (asked.gpu,))
-        self._refuse_beyond(gpu, tenant, asked.bytes)
-        tenant.shares[asked.gpu].promise(process, asked.bytes)
-        memory.recount(self.rules, gpu, tenant)
-        gpu.reserving[process] = (tenant, asked.bytes)
-        self._make_room(gpu, tenant, now)
+        container = self.members[process]
+        (gpu,) = self._own_gpus(container, (asked.gpu,))
+        self._refuse_beyond(gpu, container, asked.bytes)
+        container.shares[asked.gpu].promise(process, asked.bytes)
+        memory.recount(self.rules, gpu, container)
+        gpu.reserving[process] = (container, asked.bytes)
+        self._make_room(gpu, container, now)
         self._answer_reserving(gpu)
 
-    def _refuse_beyond(self, gpu: Gpu, tenant: Tenant, size: int) -> None:
-        cap = tenant.facts.memory
+    def _refuse_beyond(self, gpu: Gpu, container: ContainerState, size: int) -> None:
+        cap = container.facts.memory
         if cap is not None and size > cap:
             raise NoMemory(f"{size} bytes are more than the container's cap of {cap}")
-        if gpu.capacity is None or tenant.facts.allocation is not AllocationKind.PLAIN:
+        if gpu.capacity is None or container.facts.allocation is not AllocationKind.PLAIN:
             return
-        others = gpu.pinned - tenant.shares[gpu.uuid].pinned
+        others = gpu.pinned - container.shares[gpu.uuid].pinned
         if size + others > gpu.capacity:
             raise NoMemory(f"{size} bytes that cannot be paged do not fit beside the {others} that others have")
 
-    def _make_room(self, gpu: Gpu, tenant: Tenant, now: Seconds) -> None:
+    def _make_room(self, gpu: Gpu, container: ContainerState, now: Seconds) -> None:
         """Containers side by side have outgrown the card: all but this one are asked to yield."""
-        if gpu.uuid not in tenant.turns or len(gpu.holders) < 2 or memory.fits_beside(self.rules, gpu, tenant):
+        if gpu.uuid not in container.turns or len(gpu.holders) < 2 or memory.fits_beside(self.rules, gpu, container):
             return
         for turn in tuple(gpu.holders):
-            if turn.tenant is not tenant:
+            if turn.container is not container:
                 self.grants.ask(turn, now)
 
     def _answer_reserving(self, gpu: Gpu) -> None:
         rooms: dict[str, bool] = {}
-        for process, (tenant, size) in tuple(gpu.reserving.items()):
-            key = tenant.facts.key
+        for process, (container, size) in tuple(gpu.reserving.items()):
+            key = container.facts.key
             if key not in rooms:
-                rooms[key] = self._has_room(gpu, tenant)
+                rooms[key] = self._has_room(gpu, container)
             if rooms[key]:
                 del gpu.reserving[process]
                 self.grants.orders.append(Tell((process,), Reserved(gpu.uuid, size)))
 
-    def _has_room(self, gpu: Gpu, tenant: Tenant) -> bool:
-        alone = gpu.uuid not in tenant.turns or len(gpu.holders) == 1
-        return alone or memory.fits_beside(self.rules, gpu, tenant)
+    def _has_room(self, gpu: Gpu, container: ContainerState) -> bool:
+        alone = gpu.uuid not in container.turns or len(gpu.holders) == 1
+        return alone or memory.fits_beside(self.rules, gpu, container)
 
     # ------------------------------------------------------------------ time
 
@@ -346,37 +348,37 @@ class Turns:
                 if turn.deadline <= now:
                     self._revoke(turn, now)
         self.grants.wake(now)
-        if self.jams.alarm <= now:
+        if self.deadlocks.alarm <= now:
             self._look_for_jams(now)
 
     def _look_for_jams(self, now: Seconds) -> None:
-        for ring in self.jams.look(list(self.tenants.values()), now):
-            for key, processes in self.jams.take_apart(ring, now).items():
-                tenant = self.tenants[key]
+        for ring in self.deadlocks.look(list(self.containers.values()), now):
+            for key, processes in self.deadlocks.take_apart(ring, now).items():
+                container = self.containers[key]
                 for process in processes:
-                    self.want(process, tenant.facts.gpus, now)
+                    self.want(process, container.facts.gpus, now)
             self.grants.settle([self.gpu(uuid) for one in ring for uuid in one.facts.gpus], now)
 
     def _revoke(self, turn: Turn, now: Seconds) -> None:
-        tenant = turn.tenant
+        container = turn.container
         for gpu in turn.gpus:
-            tenant.shares[gpu.uuid].overdue += 1
-        key, names = tenant.facts.key, tuple(gpu.uuid for gpu in turn.gpus)
+            container.shares[gpu.uuid].overdue += 1
+        key, names = container.facts.key, tuple(gpu.uuid for gpu in turn.gpus)
         # The gates close first, then its processes hear of it; only then is anything granted to others.
         self.grants.end(turn, now)
-        self.grants.orders.append(Tell(tuple(tenant.processes), Revoked(turn.name, turn.reason)))
+        self.grants.orders.append(Tell(tuple(container.processes), Revoked(turn.name, turn.reason)))
         self.grants.orders.append(Notice("overdue", (key,), names))
         self._settle_after(turn, now)
 
     def next_alarm(self) -> Seconds:
         """When `wake` has something to do."""
-        soonest, jam = self.grants.soonest, self.jams.alarm
+        soonest, jam = self.grants.soonest, self.deadlocks.alarm
         return soonest if soonest < jam else jam
 
-    def _own_gpus(self, tenant: Tenant, uuids: Sequence[str]) -> tuple[Gpu, ...]:
+    def _own_gpus(self, container: ContainerState, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:
-            if uuid not in tenant.shares:
-                raise NotYours(f"{uuid} was not given to this container; it has {', '.join(tenant.facts.gpus)}")
+            if uuid not in container.shares:
+                raise NotYours(f"{uuid} was not given to this container; it has {', '.join(container.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
 
 
@@ -384,11 +386,11 @@ def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
     """In equal parts on its GPUs, of which a process tells the sum; at most as long as the turn."""
     part = min(said / len(turn.gpus), now - turn.granted_at)
     for name in turn.names:
-        turn.tenant.shares[name].busy += part
+        turn.container.shares[name].busy += part
 
 
-def _free_slot(tenant: Tenant) -> int:
-    taken = set(tenant.processes.values())
+def _free_slot(container: ContainerState) -> int:
+    taken = set(container.processes.values())
     if len(taken) >= LEDGER_SLOTS:
         raise TooMany(f"a container has at most {LEDGER_SLOTS} processes")
     return next(slot for slot in range(LEDGER_SLOTS) if slot not in taken)

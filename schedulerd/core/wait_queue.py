@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
-from schedulerd.policies import Policy, Standing
+from schedulerd.policies import Policy, Snapshot
 
 
 class Waiter(Protocol):
@@ -19,7 +19,7 @@ class Waiter(Protocol):
     together: bool
 
     @property
-    def standings(self) -> Mapping[str, Standing]: ...
+    def snapshots(self) -> Mapping[str, Snapshot]: ...
 
 
 W = TypeVar("W", bound=Waiter)
@@ -28,7 +28,7 @@ Entry = tuple[int, float, int, W]
 _IN_FRONT, _BEHIND = 0, 1
 
 
-class WaitingLine(Generic[W]):
+class WaitQueue(Generic[W]):
     """The wishes for one GPU."""
 
     __slots__ = ("_line", "_policy", "_uuid", "arrivals", "together")
@@ -45,20 +45,20 @@ class WaitingLine(Generic[W]):
     def __len__(self) -> int:
         return len(self.arrivals)
 
-    def add(self, wish: W) -> None:
+    def add(self, request: W) -> None:
         """A wish begins to wait."""
-        self.arrivals[wish.serial] = wish
-        self.together += wish.together
-        self._insert(self._by_rank(wish))
+        self.arrivals[request.serial] = request
+        self.together += request.together
+        self._insert(self._by_rank(request))
 
-    def remove(self, wish: W) -> None:
+    def remove(self, request: W) -> None:
         """A wish waits no longer."""
-        if self.arrivals.pop(wish.serial, None) is not None:
-            self.together -= wish.together
-            if self._line[0][3] is wish:
+        if self.arrivals.pop(request.serial, None) is not None:
+            self.together -= request.together
+            if self._line[0][3] is request:
                 del self._line[0]
             else:
-                self._take_out(self._entry(wish))
+                self._take_out(self._entry(request))
 
     def top(self) -> W | None:
         """Who goes first."""
@@ -70,26 +70,26 @@ class WaitingLine(Generic[W]):
 
     def in_order(self) -> Iterator[W]:
         """All, the first first."""
-        for *_, wish in self._line:
-            yield wish
+        for *_, request in self._line:
+            yield request
 
-    def put_in_front(self, wish: W) -> None:
+    def put_in_front(self, request: W) -> None:
         """A wish has aged."""
-        self._take_out(self._by_rank(wish))
-        self._insert(self._entry(wish))
+        self._take_out(self._by_rank(request))
+        self._insert(self._entry(request))
 
     def reorder(self, policy: Policy) -> None:
         """Put all into another policy's order."""
         self._policy = policy
         self._line = sorted(map(self._entry, self.arrivals.values()), key=itemgetter(0, 1, 2))
 
-    def _entry(self, wish: W) -> Entry[W]:
-        if wish.aged:
-            return (_IN_FRONT, 0.0, wish.serial, wish)
-        return self._by_rank(wish)
+    def _entry(self, request: W) -> Entry[W]:
+        if request.aged:
+            return (_IN_FRONT, 0.0, request.serial, request)
+        return self._by_rank(request)
 
-    def _by_rank(self, wish: W) -> Entry[W]:
-        return (_BEHIND, self._policy.rank(wish.standings[self._uuid]), wish.serial, wish)
+    def _by_rank(self, request: W) -> Entry[W]:
+        return (_BEHIND, self._policy.rank(request.snapshots[self._uuid]), request.serial, request)
 
     def _insert(self, entry: Entry[W]) -> None:
         # Serials differ, so two wishes are never compared.

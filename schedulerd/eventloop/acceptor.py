@@ -14,7 +14,7 @@ _AT_ONCE = 64
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
-class Door:
+class Acceptor:
     """Of one or more listening sockets."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _STEADY: Seconds = 30.0
 PARENT_VARIABLE = "NVSHARE_OBSERVER_OF"
 _NEVER = float("inf")
 _CHECK_EVERY: Seconds = 20.0
-_MOST_MISSED = 3
+_MAX_MISSED = 3
 """Checks in a row without a word from it; one is missed when this machine itself was suspended."""
 
 
@@ -68,7 +68,7 @@ class Companion:
         said = self._last_word()
         self._missed = self._missed + 1 if said == self._heard else 0
         self._heard = said
-        if self._missed >= _MOST_MISSED and self._process is not None:
+        if self._missed >= _MAX_MISSED and self._process is not None:
             log.warning("the observer has said nothing for %.0f s: it is ended", self._missed * self._check_every)
             self._check_at = _NEVER
             self._process.kill()

@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 
-from contract.wire import MOST_UNREAD_BYTES
+from contract.wire import MAX_UNREAD_BYTES
 from schedulerd.eventloop.loop import Loop
 from schedulerd.protocol.budget import Budget
 
@@ -130,7 +130,7 @@ class Connection:
         is_first = not self._pending
         self._pending += data
         self.budget.unread += len(data)
-        if len(self._pending) > MOST_UNREAD_BYTES:
+        if len(self._pending) > MAX_UNREAD_BYTES:
             raise Deaf("it does not read its answers", "unread-of-connection")
         if self.budget.unread > self.budget.limits.unread:
             raise Deaf("the processes of its container do not read their answers", "unread-of-container")

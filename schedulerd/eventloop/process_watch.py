@@ -21,7 +21,7 @@ class Life:
     clients: set[int] = field(default_factory=set)
 
 
-class Lives:
+class ProcessWatch:
     """The processes behind the connections."""
 
     def __init__(self, loop: Loop, died: Callable[[int], None]) -> None:

@@ -5,11 +5,18 @@ the loop would be told of it at once, again and again.  The first that was postp
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
-from schedulerd.eventloop.loop import Loop, Seconds
-from schedulerd.policies import FOREVER
+from schedulerd.policies import FOREVER, Seconds
 from schedulerd.protocol.budget import Budget
+
+
+class Alarms(Protocol):
+    """What calls a function at a time: the loop."""
+
+    def add_alarm(self, due: Callable[[], Seconds], ring: Callable[[Seconds], None]) -> None:
+        """Call `ring` when the time has come that `due` says."""
 
 
 class Source(Protocol):
@@ -25,7 +32,7 @@ class Source(Protocol):
 class Throttle:
     """What is postponed, by container."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Alarms) -> None:
         self._waiting: dict[Budget, deque[Source]] = {}
         loop.add_alarm(self.next_alarm, self.resume)
 

@@ -25,7 +25,7 @@ from schedulerd.errors import NotYours, Unusable
 from schedulerd.eventloop.connection import Connection
 from schedulerd.eventloop.inotify import watch_folder
 from schedulerd.identity.allocation import describe, read_allocation, read_pod, write_pod
-from schedulerd.identity.lookups import Questions
+from schedulerd.identity.lookups import Lookups
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.server.server import Server, bind
 
@@ -56,7 +56,7 @@ class Listening:
     inode: int
 
 
-class Folders:
+class AllocationRegistry:
     """The allocations' folders and the clients that came through them."""
 
     def __init__(self, folder: Path, server: Server, node: Node, tell: Callable[[Line], int]) -> None:
@@ -73,7 +73,7 @@ class Folders:
         """Clients that were refused by what was known, while the cluster did not confirm it."""
         self._foreign: dict[str, set[str]] = {}
         """Pods whose processes the cluster has confirmed to be none of the container's."""
-        self.questions = Questions(tell, self._is_wanted)
+        self.lookups = Lookups(tell, self._is_wanted)
         self._tell = tell
         self._look_at: Seconds = 0.0
         self._watch: int | None = None
@@ -89,12 +89,12 @@ class Folders:
             raise Unusable(
                 f"cannot follow {self.folder}: {error.strerror}. Choose another with --allocations."
             ) from None
-        self.server.desk.turns.histories.kept = FOREVER  # as long as the folder is there
+        self.server.sessions.turns.histories.kept = FOREVER  # as long as the folder is there
         loop = self.server.loop
         loop.watch(self._watch, self._changed)
         loop.add_alarm(lambda: self._look_at, self._look)
         loop.add_alarm(self._next_deadline, self._give_up)
-        loop.add_alarm(lambda: self.questions.next_alarm, self.questions.put_due)
+        loop.add_alarm(lambda: self.lookups.next_alarm, self.lookups.put_due)
         self._look(loop.clock())
 
     def _changed(self, _mask: int) -> None:
@@ -112,7 +112,7 @@ class Folders:
         there = _folders(self.folder)
         for name in [one for one, have in self._listening.items() if there.get(one) != have.inode]:
             self.server.stop_listening(self._listening.pop(name).listener)
-            self.server.desk.turns.histories.forget_all_of(name)
+            self.server.sessions.turns.histories.forget_all_of(name)
         for name in there.keys() - self._listening.keys():
             self._listen(name, there[name])
         for key in self._gone(there):
@@ -141,7 +141,7 @@ class Folders:
         books = (self._known, self.node.pods, self._doubted, self._foreign)  # type: ignore[assignment]  # only popped
         for book in books:
             book.pop(key, None)
-        self.questions.close(key)
+        self.lookups.close(key)
         self._tell(Line("forget", {"key": key}))
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class Folders:
         if facts is None:
             return None
         if not facts.uid:
-            self.questions.put(allocation, self._pod_behind(connection), self.server.loop.clock())
+            self.lookups.put(allocation, self._pod_behind(connection), self.server.loop.clock())
         foreign = self._foreign_pod(connection, facts)
         if foreign is None:
             return describe(allocation, facts)
@@ -194,15 +194,15 @@ class Folders:
         allocation = self._current[connection.folder]  # as `find` has just read it: the folder may be gone by now
         now = self.server.loop.clock()
         self._waiting.append(Waiting(connection.client, allocation, now + IDENTITY_SECONDS))
-        self.questions.put(allocation, self._pod_behind(connection), now)
+        self.lookups.put(allocation, self._pod_behind(connection), now)
 
     def observer_came(self) -> None:
         """Ask it whatever nobody has answered yet."""
-        self.questions.put_all(self.server.loop.clock())
+        self.lookups.put_all(self.server.loop.clock())
 
     def _is_wanted(self, key: str) -> bool:
         return (
-            key in self.server.desk.turns.tenants
+            key in self.server.sessions.turns.containers
             or any(one.allocation.container == key for one in self._waiting)
             or any(client in self.server.connections for client in self._doubted.get(key, ()))
         )
@@ -225,7 +225,7 @@ class Folders:
         key = allocation.container
         before = self.node.pods.get(key)
         self.node.pods[key] = facts
-        self.questions.close(key)
+        self.lookups.close(key)
         if before != facts:
             self._keep(allocation, facts)
             self._update_those_welcomed(describe(allocation, facts))
@@ -234,8 +234,8 @@ class Folders:
 
     def _foreigners(self, key: str, facts: PodFacts) -> list[int]:
         """Clients that were let in while nothing was known, and should not have been."""
-        tenant = self.server.desk.turns.tenants.get(key)
-        inside = [self.server.connections.get(client) for client in (tenant.processes if tenant else ())]
+        container = self.server.sessions.turns.containers.get(key)
+        inside = [self.server.connections.get(client) for client in (container.processes if container else ())]
         return [one.client for one in inside if one is not None and self._foreign_pod(one, facts) is not None]
 
     def _learn_a_part(self, key: str, facts: PodFacts) -> None:
@@ -251,15 +251,15 @@ class Folders:
         except OSError as error:
             log.warning("cannot keep what the cluster said of %s: %s", allocation.container, error)
 
-    def _update_those_welcomed(self, container: Container) -> None:
+    def _update_those_welcomed(self, facts: Container) -> None:
         """A late answer: what the hook was told of caps may be wrong, so it is told anew."""
-        tenant = self.server.desk.turns.tenants.get(container.key)
-        if tenant is None:
+        container = self.server.sessions.turns.containers.get(facts.key)
+        if container is None:
             return
-        turns, now, before = self.server.desk.turns, self.server.loop.clock(), tenant.facts
-        operator.set_facts(turns, container, now)
-        if (before.memory, before.allocation, before.mode) != (container.memory, container.allocation, container.mode):
-            operator.welcome_anew(turns, tenant, now)
+        turns, now, before = self.server.sessions.turns, self.server.loop.clock(), container.facts
+        operator.set_facts(turns, facts, now)
+        if (before.memory, before.allocation, before.mode) != (facts.memory, facts.allocation, facts.mode):
+            operator.make_reconnect(turns, container, now)
 
     def _admit(self, waiting: Waiting) -> None:
         """By what is known now, were it nothing."""
@@ -271,13 +271,13 @@ class Folders:
         foreign = self._foreign_pod(connection, facts)
         if foreign is None:
             container = describe(waiting.allocation, facts)
-            self.server.desk.identified(waiting.client, container, self.server.loop.clock())
+            self.server.sessions.identified(waiting.client, container, self.server.loop.clock())
             return
-        if self.questions.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
+        if self.lookups.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
             self._doubted.setdefault(key, set()).add(waiting.client)
         else:  # it has just said so: from now on refused at once
             self._foreign.setdefault(key, set()).add(foreign)
-        self.server.desk.turned_away(waiting.client, self._not_yours(facts, foreign))
+        self.server.sessions.turned_away(waiting.client, self._not_yours(facts, foreign))
 
     def _next_deadline(self) -> Seconds:
         return self._waiting[0].until if self._waiting else FOREVER

@@ -17,7 +17,7 @@ _LONGEST_PAUSE: Seconds = 30.0
 
 
 @dataclass(slots=True)
-class Question:
+class Lookup:
     """One that is open."""
 
     allocation: Allocation
@@ -28,39 +28,39 @@ class Question:
     pause: Seconds = _FIRST_PAUSE
 
 
-class Questions:
+class Lookups:
     """The open ones, by container."""
 
     def __init__(self, ask: Callable[[Line], int], is_wanted: Callable[[str], bool]) -> None:
         self._ask = ask
         self._is_wanted = is_wanted
-        self._open: dict[str, Question] = {}
+        self._open: dict[str, Lookup] = {}
         self.next_alarm: Seconds = FOREVER
 
     def put(self, allocation: Allocation, uid: str | None, now: Seconds) -> None:
         """Somebody wants to know; one that is asked already, or will be soon, is not asked again for that."""
-        question = self._open.setdefault(allocation.container, Question(allocation, ""))
-        question.uid = uid or question.uid
-        if question.ask_at == FOREVER:
-            self._put(question, now)
+        lookup = self._open.setdefault(allocation.container, Lookup(allocation, ""))
+        lookup.uid = uid or lookup.uid
+        if lookup.ask_at == FOREVER:
+            self._put(lookup, now)
             self._set_alarm()
 
     def put_due(self, now: Seconds) -> None:
         """Ask again what it is time for."""
-        for key, question in self._open.items():
-            if question.ask_at > now:
+        for key, lookup in self._open.items():
+            if lookup.ask_at > now:
                 continue
             if self._is_wanted(key):
-                self._put(question, now)
+                self._put(lookup, now)
             else:
-                question.ask_at = FOREVER
+                lookup.ask_at = FOREVER
         self._set_alarm()
 
     def put_all(self, now: Seconds) -> None:
         """Somebody has come who may know."""
-        for key, question in self._open.items():
+        for key, lookup in self._open.items():
             if self._is_wanted(key):
-                self._put(question, now)
+                self._put(lookup, now)
         self._set_alarm()
 
     def is_open(self, key: str) -> bool:
@@ -72,11 +72,11 @@ class Questions:
         if self._open.pop(key, None) is not None:
             self._set_alarm()
 
-    def _put(self, question: Question, now: Seconds) -> None:
-        question.ask_at = now + IDENTITY_SECONDS + question.pause
-        question.pause = min(2 * question.pause, _LONGEST_PAUSE)
-        allocation = question.allocation
-        words = {"key": allocation.container, "devices": ",".join(allocation.device_ids), "uid": question.uid}
+    def _put(self, lookup: Lookup, now: Seconds) -> None:
+        lookup.ask_at = now + IDENTITY_SECONDS + lookup.pause
+        lookup.pause = min(2 * lookup.pause, _LONGEST_PAUSE)
+        allocation = lookup.allocation
+        words = {"key": allocation.container, "devices": ",".join(allocation.device_ids), "uid": lookup.uid}
         self._ask(Line("who", {key: text for key, text in words.items() if text}))
 
     def _set_alarm(self) -> None:

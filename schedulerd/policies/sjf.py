@@ -1,17 +1,17 @@
-"""Shortest expected burst first."""
+"""The policy `sjf`: the shortest expected burst of work goes first."""
 
-from schedulerd.policies.base import Policy, Standing, a_quantum_each
+from schedulerd.policies.base import Policy, Snapshot, a_quantum_each
 
 
-def _shortest_first(one: Standing) -> float:
+def _shortest_first(one: Snapshot) -> float:
     return one.burst
 
 
 POLICY = Policy(
     name="sjf",
     sentence=(
-        "Whose bursts of work have been the shortest goes first; a quantum each, so that a wrong guess costs no more"
-        " than that."
+        "The container whose bursts of work have been the shortest goes first. A turn is a quantum, so a wrong guess"
+        " costs no more than that."
     ),
     rank=_shortest_first,
     patience=a_quantum_each,

@@ -99,7 +99,7 @@ def _hello(words: Words) -> messages.Hello:
         pid=_read(words, "pid", _number(_COUNT, 0, 2**31)),
         gpus=_read(words, "gpus", _gpus),
         holding=_maybe(words, "holding", _held) or (),
-        beside=_maybe(words, "beside", _held) or (),
+        shared=_maybe(words, "beside", _held) or (),
         container=_maybe(words, "container", _matching(_NAME)),
         mode=_maybe(words, "mode", Mode),
         weight=_maybe(words, "weight", _number(_COUNT, 1, limits.LARGEST_WEIGHT)),
@@ -132,7 +132,7 @@ def _reserve(words: Words) -> messages.Reserve:
     return messages.Reserve(_read(words, "gpu", _gpu), _read(words, "bytes", _size))
 
 
-VERBS: dict[str, Callable[[Words], messages.Request]] = {
+VERBS: dict[str, Callable[[Words], messages.ClientMessage]] = {
     "hello": _hello,
     "want": _want,
     "done": _done,
@@ -157,11 +157,11 @@ _USUAL_DONE = re.compile(
 _USUAL_REASONS: dict[bytes | None, str] = {reason.encode(): reason for reason in _REASONS}
 _USUAL_REASONS[None] = "yield"
 _KNOWN_WANTS: dict[bytes, messages.Want] = {}
-_MOST_KNOWN = 4096
+_MAX_KNOWN_WANTS = 4096
 _SHORT = 256
 
 
-def read_usual(raw: bytes) -> messages.Request | None:
+def read_usual(raw: bytes) -> messages.ClientMessage | None:
     """The message of a line that comes often; None for any other line."""
     known = _KNOWN_WANTS.get(raw)
     if known is not None:
@@ -173,13 +173,13 @@ def read_usual(raw: bytes) -> messages.Request | None:
     return messages.Done(turn.decode(), None, _USUAL_REASONS[reason], int(busy) if busy else 0)
 
 
-def remember(raw: bytes, message: messages.Request) -> None:
+def remember(raw: bytes, message: messages.ClientMessage) -> None:
     """Know this line by sight from now on, if it is one that comes often."""
-    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MOST_KNOWN:
+    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MAX_KNOWN_WANTS:
         _KNOWN_WANTS[raw] = message
 
 
-def read(line: Line) -> messages.Request:
+def read(line: Line) -> messages.ClientMessage:
     """The message that a line means."""
     reader = VERBS.get(line.verb)
     if reader is None:
@@ -218,9 +218,9 @@ def _write_grant(one: messages.Grant) -> bytes:
 @lru_cache(maxsize=4096)
 def _after_the_turn(grant: tuple[tuple[str, ...], int, bool, bool, int]) -> str:
     """What grants repeat, made once: it is on the path of every hand-off.  No value here can need an escape."""
-    gpus, quantum_ms, beside, waiting, keep_ms = grant
+    gpus, quantum_ms, shared, waiting, keep_ms = grant
     return (
-        f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(beside)}"
+        f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(shared)}"
         f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}\n"
     )
 

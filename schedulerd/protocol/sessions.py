@@ -19,7 +19,7 @@ from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, T
 from schedulerd.policies import FOREVER, Seconds
 from schedulerd.protocol import codec
 
-MOST_OF_A_FOLDER = 2 * LEDGER_SLOTS
+MAX_CONNECTIONS_OF_A_FOLDER = 2 * LEDGER_SLOTS
 """Connections; it may have half as many processes, and each may come again before its old one is known to be gone."""
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
@@ -32,7 +32,7 @@ class Registry(Protocol):
 
 
 @dataclass(slots=True)
-class Conversation:
+class Session:
     """One connection."""
 
     client: int
@@ -45,13 +45,13 @@ class Conversation:
     closing: bool = False
 
 
-class Desk:
+class Sessions:
     """All conversations and the core behind them."""
 
     def __init__(self, turns: Turns, registry: Registry) -> None:
         self.turns = turns
         self.registry = registry
-        self.conversations: dict[int, Conversation] = {}
+        self.by_client: dict[int, Session] = {}
         self.between: Callable[[], None] = lambda: None
         """Called after each line of several; the shell carries out what was decided up to there."""
         self.refusals: dict[str, int] = {}
@@ -76,18 +76,18 @@ class Desk:
 
     def connected(self, client: int, now: Seconds, *, folder: str = "", peer: int = UNKNOWN) -> None:
         """Begin a conversation, by an allocation's own socket or by everybody's, with the process `peer`."""
-        one = self.conversations[client] = Conversation(client, folder, peer)
+        one = self.by_client[client] = Session(client, folder, peer)
         self._strangers[client] = now
         crowd = self._crowds[folder] = self._crowds.get(folder, 0) + 1
-        if len(self.conversations) > numbers.MOST_CONNECTIONS:
+        if len(self.by_client) > numbers.MAX_CONNECTIONS:
             self._refuse(one, TooMany("there is no room for another connection"), "")
-        elif folder and crowd > MOST_OF_A_FOLDER:
-            self._refuse(one, TooMany(f"a container has at most {MOST_OF_A_FOLDER} connections"), "")
+        elif folder and crowd > MAX_CONNECTIONS_OF_A_FOLDER:
+            self._refuse(one, TooMany(f"a container has at most {MAX_CONNECTIONS_OF_A_FOLDER} connections"), "")
 
     def gone(self, client: int, now: Seconds) -> None:
         """A connection has ended, or its process has died."""
         self._strangers.pop(client, None)
-        one = self.conversations.pop(client, None)
+        one = self.by_client.pop(client, None)
         if one is not None:
             one.closing = True
             self._crowds[one.folder] -= 1
@@ -106,11 +106,11 @@ class Desk:
         while self.next_stranger_alarm() <= now:
             client = next(iter(self._strangers))
             del self._strangers[client]
-            self._refuse(self.conversations[client], NoHello(f"no hello within {numbers.HELLO_SECONDS} s"), "")
+            self._refuse(self.by_client[client], NoHello(f"no hello within {numbers.HELLO_SECONDS} s"), "")
 
     def received(self, client: int, data: bytes, now: Seconds) -> None:
         """Bytes have come from a connection."""
-        one = self.conversations.get(client)
+        one = self.by_client.get(client)
         if one is None or one.closing:
             return
         lines = (one.buffer + data if one.buffer else data).split(b"\n")
@@ -124,7 +124,7 @@ class Desk:
         if len(one.buffer) >= LONGEST and not one.closing:
             self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
 
-    def _line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
+    def _line(self, one: Session, raw: bytes, now: Seconds) -> None:
         usual = codec.read_usual(raw) if one.welcomed else None
         if usual is None:
             self._unusual_line(one, raw, now)
@@ -135,7 +135,7 @@ class Desk:
         except Refused as error:
             self._refuse(one, error, USUAL_VERBS[kind])
 
-    def _unusual_line(self, one: Conversation, raw: bytes, now: Seconds) -> None:
+    def _unusual_line(self, one: Session, raw: bytes, now: Seconds) -> None:
         verb = ""
         try:
             if len(raw) >= LONGEST:
@@ -151,23 +151,23 @@ class Desk:
         except Refused as error:
             self._refuse(one, error, verb)
 
-    def _dispatch(self, one: Conversation, message: messages.Request, now: Seconds) -> None:
+    def _dispatch(self, one: Session, message: messages.ClientMessage, now: Seconds) -> None:
         if type(message) is messages.Hello:
             raise HelloAgain("hello was said already")
         self._handlers[type(message)](one.client, message, now)
 
-    def _refuse(self, one: Conversation, error: Refused, verb: str) -> None:
+    def _refuse(self, one: Session, error: Refused, verb: str) -> None:
         self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
         one.errors += 1
         self._order(Tell((one.client,), messages.Complaint(error.code, str(error), verb)))
-        if error.closes or one.errors >= numbers.MOST_ERRORS:
+        if error.closes or one.errors >= numbers.MAX_ERRORS:
             one.closing = True
             one.buffer = b""
             self._order(Hangup(one.client))
 
     # ------------------------------------------------------------------ hello
 
-    def _greet(self, one: Conversation, line: Line, now: Seconds) -> None:
+    def _greet(self, one: Session, line: Line, now: Seconds) -> None:
         if line.verb != "hello":
             raise NoHello("say hello first")
         if one.hello is not None:
@@ -184,7 +184,7 @@ class Desk:
 
     def identified(self, client: int, container: Container, now: Seconds) -> None:
         """What the cluster knows of a container has come, or the wait for it is over."""
-        one = self.conversations.get(client)
+        one = self.by_client.get(client)
         if one is None or one.closing or one.welcomed or one.hello is None:
             return
         try:
@@ -195,22 +195,22 @@ class Desk:
 
     def turned_away(self, client: int, error: Refused) -> None:
         """Whom the lookup did not confirm."""
-        one = self.conversations.get(client)
+        one = self.by_client.get(client)
         if one is not None and not one.closing:
             one.hello = None
             self._refuse(one, error, "hello")
 
-    def _admit(self, one: Conversation, hello: messages.Hello, container: Container, now: Seconds) -> None:
-        tenant = self.turns.tenants.get(container.key)
-        facts = container if tenant is None else tenant.facts
+    def _admit(self, one: Session, hello: messages.Hello, told: Container, now: Seconds) -> None:
+        container = self.turns.containers.get(told.key)
+        facts = told if container is None else container.facts
         foreign = [gpu for gpu in hello.gpus if gpu not in facts.gpus]
         if foreign:
             raise NotYours(f"{foreign[0]} was not given to this container; it has {', '.join(facts.gpus)}")
-        slot = self.turns.join(one.client, container, pid=hello.pid, peer=one.peer)
+        slot = self.turns.join(one.client, told, pid=hello.pid, peer=one.peer)
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
         self._order(Admit(one.client, self._welcome(one.client, facts, slot)))
-        for held, alone in ((hello.holding, True), (hello.beside, False)):
+        for held, alone in ((hello.holding, True), (hello.shared, False)):
             mine = tuple(each for each in held if each.gpu in facts.gpus)
             self.turns.announce(one.client, mine, now, alone=alone)
         self.turns.came_back(one.client, now)

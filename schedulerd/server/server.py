@@ -14,14 +14,14 @@ from pathlib import Path
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 from schedulerd.errors import Unusable
-from schedulerd.eventloop.acceptor import Door
+from schedulerd.eventloop.acceptor import Acceptor
 from schedulerd.eventloop.connection import Broken, Connection, Deaf
 from schedulerd.eventloop.loop import Loop, Seconds
-from schedulerd.eventloop.process_watch import Lives
+from schedulerd.eventloop.process_watch import ProcessWatch
 from schedulerd.eventloop.throttle import Throttle
 from schedulerd.protocol import codec
 from schedulerd.protocol.budget import CONNECTION, NO_LIMITS, Budget, lines_in
-from schedulerd.protocol.sessions import Desk
+from schedulerd.protocol.sessions import Sessions
 from schedulerd.server.shared_memory import SharedMemory
 
 log = logging.getLogger(__name__)
@@ -54,9 +54,9 @@ class Listener:
 class Server:
     """Clients' connections and containers' shared memory."""
 
-    def __init__(self, loop: Loop, desk: Desk) -> None:
+    def __init__(self, loop: Loop, sessions: Sessions) -> None:
         self.loop = loop
-        self.desk = desk
+        self.sessions = sessions
         self.connections: dict[int, Connection] = {}
         self.memories: dict[str, SharedMemory] = {}
         self.on_ask: Callable[[Connection, Hello], None] = lambda _connection, _hello: None
@@ -67,8 +67,8 @@ class Server:
         self.throttle = Throttle(loop)
         self.limits_reached: dict[str, int] = {}
         """How often a container had to wait, or a client was hung up on, by the limit that was reached."""
-        self._lives = Lives(loop, self._died)
-        self._door = Door()
+        self._processes = ProcessWatch(loop, self._died)
+        self._acceptor = Acceptor()
         self._last_client = 0
         self._silent_until: Seconds = 0.0
         self._carry: dict[type, Callable[..., None]] = {
@@ -81,9 +81,9 @@ class Server:
             Ask: self._ask,
             Notice: lambda notice: self.on_notice(notice),
         }
-        loop.add_alarm(desk.turns.next_alarm, desk.turns.wake)
-        loop.add_alarm(desk.next_stranger_alarm, desk.hang_up_on_silent)
-        loop.after = desk.between = self.carry_out
+        loop.add_alarm(sessions.turns.next_alarm, sessions.turns.wake)
+        loop.add_alarm(sessions.next_stranger_alarm, sessions.hang_up_on_silent)
+        loop.after = sessions.between = self.carry_out
 
     # ------------------------------------------------------------------ listening
 
@@ -106,7 +106,7 @@ class Server:
                 if budget.is_used_up:
                     self._postpone(budget, listener, listener.folder)
                 return
-            accepted = self._door.next(listener.socket)
+            accepted = self._acceptor.next(listener.socket)
             if accepted is None:
                 return
             budget.spend(CONNECTION)
@@ -121,8 +121,8 @@ class Server:
         self.loop.watch(connection.descriptor, partial(self._ready, connection))
         pid, _ = connection.peer()
         self.on_peer(client, pid)
-        self._lives.follow(connection, pid)
-        self.desk.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
+        self._processes.follow(connection, pid)
+        self.sessions.connected(client, self.loop.clock(), folder=listener.folder, peer=pid)
 
     # ------------------------------------------------------------------ events
 
@@ -173,7 +173,7 @@ class Server:
 
     def _hand_over(self, connection: Connection, data: bytes) -> None:
         try:
-            self.desk.received(connection.client, data, self.loop.clock())
+            self.sessions.received(connection.client, data, self.loop.clock())
         except Exception:
             # A fault of ours; it must cost this client its connection, not everybody theirs.
             log.exception("client %d is hung up on: what it said broke something here", connection.client)
@@ -186,17 +186,17 @@ class Server:
 
     def _lost(self, connection: Connection) -> None:
         if self.connections.pop(connection.client, None) is not None:
-            self._lives.forget(connection.client)
+            self._processes.forget(connection.client)
             connection.close()
             self.on_gone(connection.client)
-            self.desk.gone(connection.client, self.loop.clock())
+            self.sessions.gone(connection.client, self.loop.clock())
 
     # ------------------------------------------------------------------ orders
 
     def carry_out(self) -> None:
         """Do what the desk has decided; a client that turns out to be gone may lead to more."""
         carry = self._carry
-        while orders := self.desk.take_orders():
+        while orders := self.sessions.take_orders():
             for order in orders:
                 carry[type(order)](order)
 
@@ -218,7 +218,7 @@ class Server:
             memory.set_word(order.gpu, order.word)
 
     def _free_slot(self, order: FreeSlot) -> None:
-        if order.container not in self.desk.turns.tenants:
+        if order.container not in self.sessions.turns.containers:
             memory = self.memories.pop(order.container, None)
             if memory is not None:
                 memory.close()

@@ -22,43 +22,13 @@ from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.state_file import StateFile
 from deviceplugin.plugin import Plugin
 from deviceplugin.reconciler import Reconciler, ReconcilerParts
-from deviceplugin.reporting.node_reports import ClusterUnavailable
 from deviceplugin.settings import Settings
 from tests.deviceplugin.running_plugin import FAST
-from tests.fakes.gpus import FakeKubelet, FakeLibrary, make_gpu, make_inventory
+from tests.fakes.gpus import FakeCluster, FakeKubelet, FakeLibrary, make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)
 A, B = (make_gpu(number).uuid for number in range(2))
 A0, B0 = f"{A}__0", f"{B}__0"
-
-
-@dataclass
-class FakeCluster:
-    """An API server that counts, or does not answer."""
-
-    answers: bool = True
-    patches: list[tuple[dict[str, str | None], dict[str, str | None]]] = field(default_factory=list)
-    events: list[NodeEvent] = field(default_factory=list)
-
-    def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
-        if not self.answers:
-            raise ClusterUnavailable("away")
-        self.patches.append((dict(labels), dict(annotations)))
-
-    def tell(self, node_event: NodeEvent) -> None:
-        self.events.append(node_event)
-
-    def tell_events(self) -> None:
-        """Do nothing: no event waits to be sent."""
-
-    def stop(self) -> None:
-        """Do nothing: nothing runs."""
-
-    def dropped_events(self) -> int:
-        return 7
-
-    def read_node_info(self) -> Mapping[str, str]:
-        raise ClusterUnavailable("away")
 
 
 @dataclass

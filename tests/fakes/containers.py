@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.core.messages import Done, Grant, Held, Reserved, Revoked, Wanted, Yield
-from schedulerd.core.model import Accounted, Container, Gpu, Hangup, Notice, Order, Rules, SetGate, Stage, Tell, Tenant
+from schedulerd.core.model import (
+    Accounted,
+    Container,
+    ContainerState,
+    Gpu,
+    Hangup,
+    Notice,
+    Order,
+    Rules,
+    SetGate,
+    Stage,
+    Tell,
+)
 from schedulerd.core.turns import Turns, nobody_before
 
 
@@ -81,8 +93,8 @@ class Floor:
         until = self.now + self.turns.rules.announce
         for process, seat in self.seats.items():
             turns = dict.fromkeys(self.turns.members[process].turns.values())
-            riding = [turn for turn in turns if process in turn.riders]
-            held = [(Held(turn.name, gpu), not turn.beside) for turn in riding for gpu in turn.names]
+            riding = [turn for turn in turns if process in turn.processes_running]
+            held = [(Held(turn.name, gpu), not turn.shared) for turn in riding for gpu in turn.names]
             self.away[process] = Away(seat.facts, held, until)
         for memory in (self.seats, self.gates, self.exclusive):
             memory.clear()
@@ -152,7 +164,7 @@ class Floor:
             if not order.pids:
                 del self.footprint[order.gpu][order.container]
             turn = self.turns.grants.turns.get(f"{self.turns.grants.epoch}.{order.word}")
-            self.exclusive[order.container, order.gpu] = turn is not None and not turn.beside
+            self.exclusive[order.container, order.gpu] = turn is not None and not turn.shared
             self._check_gates_of(order.gpu)
         elif isinstance(order, Accounted):
             del self.footprint[order.gpu][order.container]
@@ -198,53 +210,53 @@ class Floor:
     def check(self) -> None:
         for gpu in self.turns.grants.gpus.values():
             self._check_gpu(gpu)
-        for tenant in self.turns.tenants.values():
-            self._check_gang(tenant)
-            self._check_riders(tenant)
-            self._check_no_idle_waiting(tenant)
+        for container in self.turns.containers.values():
+            self._check_gang(container)
+            self._check_processes_running(container)
+            self._check_no_idle_waiting(container)
 
     def _check_gpu(self, gpu: Gpu) -> None:
-        holders = {turn.tenant.facts.key for turn in gpu.holders}
+        holders = {turn.container.facts.key for turn in gpu.holders}
         if holders != set(self.open_on(gpu.uuid)):
             raise Broken(f"{gpu.uuid} is held by {holders}, its open gates are {self.open_on(gpu.uuid)}")
-        if len(gpu.holders) > 1 and not all(turn.beside for turn in gpu.holders):
+        if len(gpu.holders) > 1 and not all(turn.shared for turn in gpu.holders):
             raise Broken(f"{holders} hold {gpu.uuid}, not all side by side")
         if gpu.claim is not None and gpu.claim.serial not in gpu.queue.arrivals:
             raise Broken(f"a claim on {gpu.uuid} outlived its wish")
-        needed = sum(tenant.shares[gpu.uuid].needed for tenant in gpu.tenants.values())
+        needed = sum(container.shares[gpu.uuid].needed for container in gpu.containers.values())
         if needed != gpu.needed:
             raise Broken(f"{gpu.uuid} counts {gpu.needed} bytes, its containers have {needed}")
 
-    def _check_gang(self, tenant: Tenant) -> None:
-        if not tenant.gang:
+    def _check_gang(self, container: ContainerState) -> None:
+        if not container.gang:
             return
-        words = {self.gates.get((tenant.facts.key, uuid), 0) for uuid in tenant.facts.gpus}
-        if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in tenant.turns.values()):
-            raise Broken(f"gang {tenant.facts.key} has a part of its GPUs: {words}")
+        words = {self.gates.get((container.facts.key, uuid), 0) for uuid in container.facts.gpus}
+        if len(words) > 1 and not any(len(turn.gpus) == 1 for turn in container.turns.values()):
+            raise Broken(f"gang {container.facts.key} has a part of its GPUs: {words}")
 
-    def _check_riders(self, tenant: Tenant) -> None:
+    def _check_processes_running(self, container: ContainerState) -> None:
         """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
-        for turn in tenant.turns.values():
-            for process in tenant.processes:
-                if process not in turn.riders and turn.name not in self.seats[process].answered:
-                    raise Broken(f"{turn.name} of {tenant.facts.key} would end without process {process}")
+        for turn in container.turns.values():
+            for process in container.processes:
+                if process not in turn.processes_running and turn.name not in self.seats[process].answered:
+                    raise Broken(f"{turn.name} of {container.facts.key} would end without process {process}")
 
-    def _check_no_idle_waiting(self, tenant: Tenant) -> None:
-        for wish in tenant.wishes.values():
-            free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, wish) for gpu in wish.gpus)
-            shut = tenant.anew or any(self.now < gpu.closed_until for gpu in wish.gpus)
+    def _check_no_idle_waiting(self, container: ContainerState) -> None:
+        for request in container.requests.values():
+            free = all(not gpu.holders and gpu.paused is None and gpu.claim in (None, request) for gpu in request.gpus)
+            shut = container.must_reconnect or any(self.now < gpu.closed_until for gpu in request.gpus)
             if free and not shut:
-                raise Broken(f"{tenant.facts.key} waits for {[gpu.uuid for gpu in wish.gpus]}, which are free")
+                raise Broken(f"{container.facts.key} waits for {[gpu.uuid for gpu in request.gpus]}, which are free")
 
     def state(self) -> tuple[object, ...]:
         """The part of the state that decides what comes next, without names of turns and times."""
         gpus = tuple(
             (
-                tuple((turn.tenant.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),
-                tuple(wish.tenant.facts.key for wish in gpu.queue.in_order()),
-                gpu.claim.tenant.facts.key if gpu.claim else None,
+                tuple((turn.container.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),
+                tuple(request.container.facts.key for request in gpu.queue.in_order()),
+                gpu.claim.container.facts.key if gpu.claim else None,
                 gpu.paused,
             )
             for gpu in self.turns.grants.gpus.values()
         )
-        return gpus, tuple(sorted((key, len(one.processes)) for key, one in self.turns.tenants.items()))
+        return gpus, tuple(sorted((key, len(one.processes)) for key, one in self.turns.containers.items()))

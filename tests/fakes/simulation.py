@@ -120,4 +120,4 @@ class Simulation(Floor):
 
     def held_seconds(self, key: str, gpu: str) -> float:
         self.turns.grants.accrue(self.turns.gpu(gpu), self.now)
-        return self.turns.tenants[key].shares[gpu].held
+        return self.turns.containers[key].shares[gpu].held

@@ -66,7 +66,7 @@ SLOW_FOR_TURNS = {
     "kubernetes",
     "ssl",
 }
-MOST_BYTES = 30 << 20
+MAX_BYTES = 30 << 20
 
 
 @pytest.mark.parametrize("identity", ["none", "folders"])
@@ -87,4 +87,4 @@ def test_the_turn_process_loads_of_adapters_only_the_options_and_stays_small(ide
     assert {name for name in loaded if name.startswith("adapters")} == {"adapters", "adapters.options"}
     assert loaded & SLOW_FOR_TURNS == set()
     assert not {name for name in loaded if name.startswith("schedulerd.observer")}
-    assert resident <= MOST_BYTES
+    assert resident <= MAX_BYTES

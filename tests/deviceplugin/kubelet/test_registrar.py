@@ -17,7 +17,7 @@ from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
 from testbed.cluster.machine.processes import wait_until
 from tests.deviceplugin.running_plugin import RunPlugin, Setup, running
-from tests.fakes.gpus import FakeLibrary, PluginEvents, make_gpu
+from tests.fakes.gpus import FakeCluster, FakeLibrary, make_gpu
 from tests.fakes.kubelet import Kubelet
 
 
@@ -161,14 +161,14 @@ def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin
 
 
 def test_a_spare_changes_nothing_on_the_node_and_tells_nothing(settings: Settings) -> None:
-    events = PluginEvents()
-    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), listener=events.remember)
+    cluster = FakeCluster()
+    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), cluster)
     plugin.look_ahead()
 
     assert len(plugin.publisher.device_list.inventory.shared) == 1
     assert not settings.layout.root.exists()
     assert not settings.layout.cdi.exists()
-    assert events.all == []
+    assert (cluster.events, cluster.patches) == ([], [])
 
 
 def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) -> None:

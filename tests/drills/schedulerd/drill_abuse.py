@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,7 @@ from tests.fakes.wire.client import Client, Silence
 from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GROUPS = Path("/sys/fs/cgroup")
 CONNECTIONS = 250
 MIB = 1 << 20
@@ -212,10 +213,7 @@ def honest_storm(processes: int) -> str:
 
 
 DRILLS = [
-    *(
-        Drill(f"a hostile container with a tenth of a core: {kind}", lambda kind=kind: abuse(kind, count(30)))
-        for kind in KINDS
-    ),
+    *(Drill(f"a hostile container with a tenth of a core: {kind}", partial(abuse, kind, count(30))) for kind in KINDS),
     Drill("five hostile containers that never read", lambda: abuse("unread", count(30), containers=5)),
     Drill("the largest honest container comes back at once", lambda: honest_storm(256)),
 ]

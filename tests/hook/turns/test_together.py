@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.wire.daemon import Connection, Peer
-from tests.hook.support.machine import Machine, compiled, measure
+from tests.hook.support import measure
+from tests.hook.support.machine import Machine, compiled
 
 pytestmark = pytest.mark.slow
 

@@ -143,9 +143,9 @@ class Scheduler(RuleBasedStateMachine):
 
     @precondition(lambda self: self.floor.seats)
     @rule(data=st.data())
-    def welcome_anew(self, data: st.DataObject) -> None:
-        tenant = self.floor.turns.members[self.process(data)]
-        operator.welcome_anew(self.floor.turns, tenant, self.floor.now)
+    def make_reconnect(self, data: st.DataObject) -> None:
+        container = self.floor.turns.members[self.process(data)]
+        operator.make_reconnect(self.floor.turns, container, self.floor.now)
         self.floor.carry_out()
 
     @precondition(lambda self: not self.has_lied)
@@ -175,9 +175,11 @@ class Scheduler(RuleBasedStateMachine):
         operator.resume(floor.turns, list(floor.turns.grants.gpus.values()), floor.now)
         operator.set_policy(floor.turns, POLICIES["rr"], floor.now)
         floor.carry_out()
-        waiting = {wish.serial: wish for one in floor.turns.tenants.values() for wish in one.wishes.values()}
+        waiting = {
+            request.serial: request for one in floor.turns.containers.values() for request in one.requests.values()
+        }
         before = floor.turns.grants._counter
-        while any(wish.serial in wish.gpus[0].queue.arrivals for wish in waiting.values()):
+        while any(request.serial in request.gpus[0].queue.arrivals for request in waiting.values()):
             floor.pass_time(1.0)
             floor.answer_yields()
             if floor.turns.grants._counter - before > 12 * max(1, len(waiting)) + 50 or floor.now > 10_000:

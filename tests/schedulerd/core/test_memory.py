@@ -42,7 +42,7 @@ def test_two_that_fit_run_side_by_side(floor: Floor) -> None:
     floor.want(b, "GPU-1")
 
     assert sorted(floor.open_on("GPU-1")) == ["a", "b"]
-    assert all(grant.beside for seat in floor.seats.values() for grant in seat.turns.values())
+    assert all(grant.shared for seat in floor.seats.values() for grant in seat.turns.values())
 
 
 def test_two_that_do_not_fit_take_turns(floor: Floor) -> None:
@@ -157,7 +157,7 @@ def test_turns_are_so_long_that_switching_costs_two_percent_until_the_first_paus
     floor = Floor(rules, capacity=CARD, gpus=1)
     a, _ = join(floor, "a", has=12 * GIB), join(floor, "b", has=12 * GIB)
     (gpu,) = floor.turns.grants.gpus.values()
-    cost = memory.switch_seconds(rules, gpu, floor.turns.tenants["a"].shares["GPU-1"])
+    cost = memory.switch_seconds(rules, gpu, floor.turns.containers["a"].shares["GPU-1"])
 
     assert cost > 1.0
     assert turn_of(floor, a) == pytest.approx(cost / 0.02 * 1.25, rel=0.01)
@@ -246,4 +246,4 @@ def test_a_promise_that_is_still_waited_for_is_not_given_back_by_freeing(floor: 
     (gpu,) = floor.turns.grants.gpus.values()
 
     assert floor.reserved[a] == 12 * GIB
-    assert gpu.tenants["a"].shares["GPU-1"].allocated == 12 * GIB
+    assert gpu.containers["a"].shares["GPU-1"].allocated == 12 * GIB

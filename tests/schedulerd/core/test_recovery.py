@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.messages import Grant, Revoked, Yield
 from schedulerd.core.model import Container, Rules, Tell
 from schedulerd.core.turns import Turns
-from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.protocol.sessions import Sessions, believed
 from tests.fakes.containers import Floor
 
 NOBODY: tuple[float, dict[str, Any]] = (-float("inf"), {})
@@ -28,30 +28,30 @@ class Room:
             epoch="0000000b",
             left_behind=lambda uuid: (7.0, found[uuid]) if uuid in found else NOBODY,
         )
-        self.desk = Desk(turns, Believing())
+        self.sessions = Sessions(turns, Believing())
         self.now = 0.0
         self.heard: dict[int, list[Any]] = {}
 
     def say(self, client: int, text: str) -> None:
-        if client not in self.desk.conversations:
-            self.desk.connected(client, self.now)
-        self.desk.received(client, text.encode() + b"\n", self.now)
+        if client not in self.sessions.by_client:
+            self.sessions.connected(client, self.now)
+        self.sessions.received(client, text.encode() + b"\n", self.now)
         self.carry_out()
 
     def leave(self, client: int) -> None:
-        self.desk.gone(client, self.now)
+        self.sessions.gone(client, self.now)
         self.carry_out()
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
-        while (alarm := self.desk.turns.next_alarm()) <= until:
+        while (alarm := self.sessions.turns.next_alarm()) <= until:
             self.now = max(self.now, alarm)
-            self.desk.turns.wake(self.now)
+            self.sessions.turns.wake(self.now)
             self.carry_out()
         self.now = until
 
     def carry_out(self) -> None:
-        for order in self.desk.take_orders():
+        for order in self.sessions.take_orders():
             if isinstance(order, Tell):
                 for client in order.to:
                     self.heard.setdefault(client, []).append(order.message)
@@ -64,7 +64,7 @@ class Room:
         return [message for message in self.heard.get(client, []) if isinstance(message, kind)]
 
     def holders(self, gpu: str) -> Any:
-        return [turn.tenant.facts.key for turn in self.desk.turns.gpu(gpu).holders]
+        return [turn.container.facts.key for turn in self.sessions.turns.gpu(gpu).holders]
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from schedulerd.core.model import Container, Rules
 from schedulerd.core.node_state import Node, PodFacts
 from schedulerd.core.turns import Turns
 from schedulerd.eventloop.loop import Loop
-from schedulerd.identity.clients import Folders
-from schedulerd.identity.lookups import Questions
+from schedulerd.identity.clients import AllocationRegistry
+from schedulerd.identity.lookups import Lookups
 from schedulerd.policies import FOREVER
-from schedulerd.protocol.sessions import Desk
+from schedulerd.protocol.sessions import Sessions
 from schedulerd.server.server import Server
 from tests.fakes.wire.client import PATIENCE
 
@@ -53,9 +53,9 @@ class Stage:
         """Also anew, as after the daemon's death: what it held in memory is gone."""
         self.loop = Loop(lambda: time.monotonic() + self.ahead)
         self.node = Node()
-        self.server = Server(self.loop, Desk(Turns(Rules(), epoch="0000000a"), _NoRegistry()))
-        self.folders = Folders(self.folder, self.server, self.node, self.ask)
-        self.server.desk.registry = self.folders
+        self.server = Server(self.loop, Sessions(Turns(Rules(), epoch="0000000a"), _NoRegistry()))
+        self.folders = AllocationRegistry(self.folder, self.server, self.node, self.ask)
+        self.server.sessions.registry = self.folders
         self.server.on_ask = self.folders.ask_cluster
         self.folders.pod_of = lambda _pid: self.pod
         self.pod: str | None = None
@@ -262,7 +262,7 @@ def books_of(node: Stage) -> Any:
         one._doubted,
         one._foreign,
         node.node.pods,
-        one.questions._open,
+        one.lookups._open,
     ]
 
 
@@ -306,40 +306,40 @@ def asking() -> Any:
         lines.append(line)
         return 1
 
-    return Questions(ask, wanted.__contains__), lines, wanted
+    return Lookups(ask, wanted.__contains__), lines, wanted
 
 
 ALLOCATION = Allocation("k", ("GPU-1",), ("GPU-1__0",), 1.0)
 
 
 def test_a_question_is_put_again_after_pauses_that_grow_to_half_a_minute() -> None:
-    questions, lines, _wanted = asking()
-    questions.put(ALLOCATION, None, 0.0)
+    lookups, lines, _wanted = asking()
+    lookups.put(ALLOCATION, None, 0.0)
     times = [0.0]
     while len(times) < 9:
-        times.append(questions.next_alarm)
-        questions.put_due(times[-1])
+        times.append(lookups.next_alarm)
+        lookups.put_due(times[-1])
 
     assert len(lines) == 9
     assert [b - a for a, b in pairwise(times)] == [3, 4, 6, 10, 18, 32, 32, 32]
 
 
 def test_nobody_is_asked_for_who_has_gone_until_somebody_comes() -> None:
-    questions, lines, wanted = asking()
-    questions.put(ALLOCATION, None, 0.0)
+    lookups, lines, wanted = asking()
+    lookups.put(ALLOCATION, None, 0.0)
     wanted.clear()
-    questions.put_due(questions.next_alarm)
-    assert (len(lines), questions.next_alarm) == (1, FOREVER)
-    questions.put(ALLOCATION, None, 100.0)
+    lookups.put_due(lookups.next_alarm)
+    assert (len(lines), lookups.next_alarm) == (1, FOREVER)
+    lookups.put(ALLOCATION, None, 100.0)
 
-    assert (len(lines), questions.next_alarm < FOREVER) == (2, True)
+    assert (len(lines), lookups.next_alarm < FOREVER) == (2, True)
 
 
 def test_an_observer_that_comes_is_asked_at_once_whatever_is_open() -> None:
-    questions, lines, _wanted = asking()
-    questions.put(ALLOCATION, "uid-1", 0.0)
-    questions.put_all(0.5)
-    questions.close("k.1000")
-    questions.put_all(1.0)
+    lookups, lines, _wanted = asking()
+    lookups.put(ALLOCATION, "uid-1", 0.0)
+    lookups.put_all(0.5)
+    lookups.close("k.1000")
+    lookups.put_all(1.0)
 
     assert [line.words["uid"] for line in lines] == ["uid-1", "uid-1"]

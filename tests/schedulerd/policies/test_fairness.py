@@ -160,7 +160,7 @@ def test_a_program_has_its_weights_share_whether_it_ends_or_not(ends: bool) -> N
     while floor.now < 2 * MINUTE:
         floor.pass_time(0.01)
         for turn in floor.turns.gpu("GPU-1").holders:
-            held[turn.tenant.facts.key] += 0.01
+            held[turn.container.facts.key] += 0.01
         for key, process in tuple(processes.items()):
             for name in tuple(floor.seats[process].asked):
                 floor.done(process, name)
@@ -180,7 +180,7 @@ def test_what_a_container_had_is_counted_on_when_it_comes_again() -> None:
     floor.leave(a)
     floor.pass_time(60.0)
     floor.join(worker("a", 1).container)
-    share = floor.turns.tenants["a"].shares["GPU-1"]
+    share = floor.turns.containers["a"].shares["GPU-1"]
 
     assert share.turns == 1
     assert share.held == pytest.approx(3.0)
@@ -200,7 +200,7 @@ def test_busy_time_is_what_the_process_says_within_its_turn(said: Any, counted: 
     floor.pass_time(1.0)
     (turn,) = floor.seats[a].turns
     floor.turns.done(a, Done(turn, busy_us=round(said * 1e6)), floor.now)
-    shares = floor.turns.tenants["a"].shares
+    shares = floor.turns.containers["a"].shares
 
     assert [shares[gpu].busy for gpu in ("GPU-1", "GPU-2")] == pytest.approx([counted, counted])
 
@@ -278,7 +278,7 @@ def changed_to_fair(policy: str, *, holders: Any, quantum: float | None = None, 
         for process, turn in [(p, turn) for p, seat in floor.seats.items() for turn in seat.asked]:
             floor.want(process, "GPU-1")
             floor.done(process, turn)
-    assert floor.turns.tenants["waited"].shares["GPU-1"].turns == 0
+    assert floor.turns.containers["waited"].shares["GPU-1"].turns == 0
     operator.set_policy(floor.turns, POLICIES["fair"], floor.now)
     floor.carry_out()
     wait_for(floor, "waited")

@@ -15,7 +15,7 @@ from schedulerd.core.model import Accounted, Admit, Container, Hangup, Order, Ru
 from schedulerd.core.turns import Turns, nobody_before
 from schedulerd.policies import POLICIES
 from schedulerd.protocol import codec
-from schedulerd.protocol.sessions import Desk
+from schedulerd.protocol.sessions import Sessions
 
 DIALOGUES = sorted((Path(__file__).parents[2] / "wire").glob("*.txt"))
 
@@ -29,7 +29,7 @@ class Stage:
     """The daemon of a dialogue, its processes' inboxes and its gates."""
 
     now: float = 0.0
-    desk: Desk | None = None
+    sessions: Sessions | None = None
     containers: dict[str, Container] = field(default_factory=dict)
     clients: dict[str, int] = field(default_factory=dict)
     owner: dict[int, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Stage:
     # each word of a dialogue is a method: `do_<word>`
 
     def do_daemon(self, rest: list[str]) -> None:
-        self.desk = None
+        self.sessions = None
         self.gates.clear()
         if rest == ["gone"]:
             return
@@ -65,7 +65,7 @@ class Stage:
             epoch=words["epoch"],
             left_behind=lambda gpu: (until, before[gpu]) if gpu in before else nobody_before(gpu),
         )
-        self.desk = Desk(turns, self)
+        self.sessions = Sessions(turns, self)
 
     def do_container(self, rest: list[str]) -> None:
         words = decode(" ".join(["container", *rest[1:]]).encode()).words
@@ -115,9 +115,9 @@ class Stage:
             raise BrokenDialogue(f"{name} hears {encode(heard).decode().strip()}")
 
     @property
-    def running(self) -> Desk:
-        assert self.desk is not None
-        return self.desk
+    def running(self) -> Sessions:
+        assert self.sessions is not None
+        return self.sessions
 
     def carry_out(self) -> None:
         for order in self.running.take_orders():

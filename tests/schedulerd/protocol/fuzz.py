@@ -7,7 +7,7 @@ from contract.line import Line, encode
 from schedulerd.core.model import Admit, Hangup, Rules, SetGate, Tell
 from schedulerd.core.turns import Turns
 from schedulerd.protocol import codec
-from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.protocol.sessions import Sessions, believed
 
 VERBS = ["hello", "want", "done", "using", "reserve", "dance", "welcome", ""]
 KEYS = [
@@ -65,22 +65,22 @@ def random_line(draw: random.Random) -> bytes:
 def fuzz(lines: int, seed: int = 1) -> str:
     """Whatever arrives is answered with at most a sentence; an honest client beside it is served all the time."""
     draw = random.Random(seed)
-    desk = Desk(Turns(Rules(side_by_side=False), epoch="0000000a"), Believing())
+    sessions = Sessions(Turns(Rules(side_by_side=False), epoch="0000000a"), Believing())
     gates: dict[tuple[str, str], int] = {}
     now, next_client, answers, hangups = 0.0, 2, 0, 0
-    desk.connected(1, now)
-    desk.received(1, b"hello v=1 pid=1 gpus=GPU-1 container=honest\n", now)
+    sessions.connected(1, now)
+    sessions.received(1, b"hello v=1 pid=1 gpus=GPU-1 container=honest\n", now)
     client = 0
     for number in range(lines):
-        if client not in desk.conversations:
+        if client not in sessions.by_client:
             client, next_client = next_client, next_client + 1
-            desk.connected(client, now)
+            sessions.connected(client, now)
             if draw.random() < 0.8:
-                desk.received(client, b"hello v=1 pid=2 gpus=GPU-1,GPU-2 container=fuzz mode=per-device\n", now)
-        desk.received(client, random_line(draw), now)
+                sessions.received(client, b"hello v=1 pid=2 gpus=GPU-1,GPU-2 container=fuzz mode=per-device\n", now)
+        sessions.received(client, random_line(draw), now)
         now += 0.001
-        desk.turns.wake(now)
-        for order in desk.take_orders():
+        sessions.turns.wake(now)
+        for order in sessions.take_orders():
             if isinstance(order, Tell):
                 answers += len(order.to)
                 codec.write(order.message)
@@ -88,22 +88,22 @@ def fuzz(lines: int, seed: int = 1) -> str:
                 gates[order.container, order.gpu] = order.word
             elif isinstance(order, Hangup):
                 hangups += 1
-                desk.gone(order.client, now)
+                sessions.gone(order.client, now)
             elif not isinstance(order, Admit):
                 continue
         if number % 1000 == 0:
-            _serve_honest(desk, gates, now)
+            _serve_honest(sessions, gates, now)
     return f"{lines} lines: {answers} answers, {hangups} hung up on, an honest client served {lines // 1000} times"
 
 
-def _serve_honest(desk: Desk, gates: dict[tuple[str, str], int], now: float) -> None:
-    desk.received(1, encode(Line("want", {"gpus": "GPU-1"})), now)
-    desk.turns.wake(now + 0.2)
-    desk.turns.wake(now + 20)
-    for order in desk.take_orders():
+def _serve_honest(sessions: Sessions, gates: dict[tuple[str, str], int], now: float) -> None:
+    sessions.received(1, encode(Line("want", {"gpus": "GPU-1"})), now)
+    sessions.turns.wake(now + 0.2)
+    sessions.turns.wake(now + 20)
+    for order in sessions.take_orders():
         if isinstance(order, SetGate):
             gates[order.container, order.gpu] = order.word
     if gates.get(("honest", "GPU-1"), 0) == 0:
         raise AssertionError("the honest client was not served")
-    turn = desk.turns.tenants["honest"].turns["GPU-1"].name
-    desk.received(1, encode(Line("done", {"turn": turn})), now + 20)
+    turn = sessions.turns.containers["honest"].turns["GPU-1"].name
+    sessions.received(1, encode(Line("done", {"turn": turn})), now + 20)

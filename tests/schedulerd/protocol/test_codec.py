@@ -78,7 +78,7 @@ def test_a_line_out_of_form_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        messages.Grant("0000000a.1", ("GPU-1", "GPU-2"), 100, beside=True, waiting=True, keep_ms=5),
+        messages.Grant("0000000a.1", ("GPU-1", "GPU-2"), 100, shared=True, waiting=True, keep_ms=5),
         messages.Wanted("0000000a.1", 5),
         messages.Yield("0000000a.1", 5000),
         messages.Revoked("0000000a.1", "overdue"),

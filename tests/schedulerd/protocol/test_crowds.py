@@ -6,7 +6,7 @@ from contract.shared_memory import LEDGER_SLOTS
 from schedulerd.core.messages import Complaint
 from schedulerd.core.model import Hangup, Rules, Tell
 from schedulerd.core.turns import Turns
-from schedulerd.protocol.sessions import Desk, believed
+from schedulerd.protocol.sessions import Sessions, believed
 
 MOST = 2 * LEDGER_SLOTS
 
@@ -16,29 +16,29 @@ class Believing:
         return believed(hello)
 
 
-def refused(desk: Desk) -> dict[int, str]:
+def refused(sessions: Sessions) -> dict[int, str]:
     """Who is hung up on, and why."""
-    orders = desk.take_orders()
+    orders = sessions.take_orders()
     told = [(one.to, one.message) for one in orders if isinstance(one, Tell)]
     codes = {client: said.code for to, said in told if isinstance(said, Complaint) for client in to}
     return {one.client: codes[one.client] for one in orders if type(one) is Hangup}
 
 
 def test_one_folder_has_so_many_connections_and_the_next_folder_as_many() -> None:
-    desk = Desk(Turns(Rules(), epoch="0000000a"), Believing())
+    sessions = Sessions(Turns(Rules(), epoch="0000000a"), Believing())
     for client in range(MOST):
-        desk.connected(client, 0.0, folder="greedy")
-    assert refused(desk) == {}
+        sessions.connected(client, 0.0, folder="greedy")
+    assert refused(sessions) == {}
 
-    desk.connected(MOST, 0.0, folder="greedy")
-    desk.connected(MOST + 1, 0.0, folder="modest")
-    assert refused(desk) == {MOST: "too-many"}
+    sessions.connected(MOST, 0.0, folder="greedy")
+    sessions.connected(MOST + 1, 0.0, folder="modest")
+    assert refused(sessions) == {MOST: "too-many"}
 
 
 def test_those_that_have_gone_count_no_more() -> None:
-    desk = Desk(Turns(Rules(), epoch="0000000a"), Believing())
+    sessions = Sessions(Turns(Rules(), epoch="0000000a"), Believing())
     for client in range(3 * MOST):
-        desk.connected(client, 0.0, folder="busy")
-        desk.gone(client, 0.0)
+        sessions.connected(client, 0.0, folder="busy")
+        sessions.gone(client, 0.0)
 
-    assert refused(desk) == {}
+    assert refused(sessions) == {}
