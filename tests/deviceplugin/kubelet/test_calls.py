@@ -13,7 +13,7 @@ import pytest
 from contract.allocation import key_of
 from contract.device_id import decode
 from contract.load import GpuLoad, Load, encode_load
-from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, SchedulerSilent
+from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup
 from tests.fakes.gpus import make_gpu
@@ -99,6 +99,7 @@ def test_the_same_slots_again_reuse_the_folder_with_a_new_time(setup: Setup) -> 
     [
         pytest.param([A0, A1], "SameGpu", id="two slots of one GPU"),
         pytest.param(["GPU-ffff__0"], "UnknownDevice", id="a GPU that is not here"),
+        pytest.param(["MIG-ffff__0"], "UnknownDevice", id="a MIG instance"),
         pytest.param([A0, B0, make_gpu(2).uuid + "__0"], "TooManyForContainer", id="more than allowed"),
     ],
 )
@@ -225,6 +226,19 @@ def test_a_gpu_that_is_added_is_shared(setup: Setup) -> None:
     setup.library.gpus[added.uuid] = added
 
     assert setup.kubelet.wait_for_list(lambda devices: len(devices) == 50)[f"{added.uuid}__9"]
+
+
+def test_a_mig_card_is_refused_and_neither_it_nor_an_instance_is_listed(setup: Setup) -> None:
+    setup.kubelet.wait_for_list()
+    card, added = make_gpu(8, mig=True), make_gpu(9)
+    setup.library.gpus |= {card.uuid: card, added.uuid: added}
+
+    uuids = {decode(device_id).uuid for device_id in setup.kubelet.wait_for_list(lambda devices: len(devices) > 40)}
+    assert uuids == {make_gpu(number).uuid for number in (0, 1, 2, 3, 9)}
+    refused = setup.events.wait_for(GpuRefused)
+    assert (refused.uuid, refused.refusal.code) == (card.uuid, "MigEnabled")
+    assert "MIG cards and their instances are not shared" in refused.refusal.cause
+    assert f"nvidia-smi -i {card.uuid} -mig 0" in refused.refusal.remedy
 
 
 def test_no_gpu_is_removed_while_nvml_does_not_answer(setup: Setup) -> None:
