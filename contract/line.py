@@ -1,7 +1,7 @@
-r"""A line of `verb key=value …`: what the scheduler's sockets speak, the clients' and the administrator's.
+r"""A line of `verb key=value …`: the language of the scheduler's sockets, for clients and for the administrator.
 
-At most 4 KiB with its newline; plain ASCII; a space, `%`, `=` or control character in a value is written `%XX`.
-Keys may come in any order, each once.
+A line has at most 4 KiB with its newline, in plain ASCII.  A space, `%`, `=` or control character in a value is written
+`%XX`.  Keys may come in any order, each once.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote_to_bytes
 from contract.errors import BadLine
 
 LONGEST = 4096
-"""Bytes, the newline included."""
+"""The most bytes of a line, its newline included."""
 _VERB = re.compile(r"[a-z][a-z-]{0,31}")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _PLAIN = "!\"#$&'()*+,-./:;<>?@[\\]^_`{|}~"
@@ -21,14 +21,14 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One message: a verb and its words."""
+    """One message: a verb and its keys with their values."""
 
     verb: str
     words: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode(line: Line) -> bytes:
-    """The line as it goes over the socket, newline included."""
+    """Return the line as it goes over the socket, newline included; raise BadLine."""
     if not _VERB.fullmatch(line.verb):
         raise BadLine(f"{line.verb!r} is not a verb: lower-case letters and '-', as in want")
     for key in line.words:
@@ -42,7 +42,7 @@ def encode(line: Line) -> bytes:
 
 
 def decode(raw: bytes) -> Line:
-    """The line in `raw`; its newline may be there or not."""
+    """Read the line in `raw`, with or without its newline; raise BadLine."""
     if len(raw) > LONGEST:
         raise BadLine(f"a line of {len(raw)} bytes is longer than {LONGEST}")
     try:

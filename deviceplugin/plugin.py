@@ -1,6 +1,6 @@
-"""`serve`: puts the parts together, runs them in threads, and ends them all on SIGTERM.
+"""`serve`: build the parts, run them in threads, and end them all on SIGTERM.
 
-Owns the wiring and nothing else; every part gets what it needs as an argument.
+The module owns the wiring and nothing else.  Every part gets what it needs as an argument.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ _END_SECONDS = 3.0
 _HEARD = {signal.SIGTERM, signal.SIGINT}
 _DRAINED, _OTHERS = "drained", "others"
 _AHEAD_SECONDS = 5.0
-"""How old what a spare knows may be."""
+"""How old the knowledge of a spare may be."""
 
 
 class Plugin:
@@ -91,7 +91,7 @@ class Plugin:
         )
 
     def tell(self, event: PluginEvent) -> None:
-        """To the log, the metrics, the Node's events, and the steward; a spare leaves it to the one that serves."""
+        """Report an event to the log, the metrics, the Node's events and the reconciler; a spare reports nothing."""
         if not self._is_serving:
             return
         write_log(event)
@@ -107,40 +107,42 @@ class Plugin:
             self._listener(event)
 
     def look_ahead(self) -> None:
-        """What a spare finds out before its turn: it reads, and changes nothing on the node."""
+        """Find out what a spare needs before its turn; read only, and change nothing on the node."""
         self._learn_drained()
         self.monitor.keep_up()
         self.ownership.look_for_foreign()
 
     def run(self, stop: threading.Event) -> None:
-        """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
+        """Prepare the node, then serve the kubelet; the health pages say from the start what the plugin waits for."""
         self._is_serving = True
         with self._served():
             self._prepare(stop)
             registrar = Registrar(self._kubelet_side(), self._parts(), self.tell)
             with contextlib.closing(registrar):
-                registrar.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
+                registrar.begin()  # the kubelet fails pods until it knows us, so the threads start later
                 with self._in_threads(stop):
                     registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
-        self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare
+        self.files.uses_cdi = (
+            self._injection.decide()
+        )  # not earlier: another worker may have found out while we were a spare
         self.files.prepare()
-        self._learn_drained()  # before the first slot is told
+        self._learn_drained()  # before the first list is sent
         self._scan_first(stop)
-        self.reconciler.repair(Ownership())  # from the folders alone: containers may start before the first look
+        self.reconciler.repair(Ownership())  # from the folders alone, since containers may start before the first look
         self.ownership.look_for_foreign()
         self._is_prepared = True
 
     def why_not_healthy(self) -> str:
-        """A sentence, or nothing."""
+        """Return a sentence, or an empty text while all is well."""
         if not self._is_prepared:
-            return "The node is not prepared yet: see the log; without a driver NVML does not answer."
-        return f"No GPU is given out: {health.STUCK}." if self.monitor.is_stuck else ""
+            return "The node is not prepared yet. See the log: without a driver NVML does not answer."
+        return f"No GPU gets new containers: {health.STUCK}." if self.monitor.is_stuck else ""
 
     @contextlib.contextmanager
     def _served(self) -> Iterator[None]:
-        """Serve metrics to everybody, and health to probes: each has places of its own."""
+        """Serve metrics on the port for everyone, and health for probes on both places."""
         health = health_page(self.why_not_healthy, lambda: "The node is prepared, and GPUs are watched.")
         port, path = self.settings.metrics_port, self.settings.health_socket
         with contextlib.ExitStack() as ending:
@@ -175,11 +177,11 @@ class Plugin:
                 thread.join(timeout=_END_SECONDS)
 
     def _run_task(self, task: Callable[[], None], stop: threading.Event) -> None:
-        """A part that fails ends the whole: half a plugin would look alive and be blind."""
+        """Run one part.  A part that fails ends the plugin: half a plugin would look alive and be blind."""
         try:
             task()
         except Exception:
-            log.exception("%s failed: the plugin ends, and is started again", threading.current_thread().name)
+            log.exception("%s failed: the plugin ends and is started again", threading.current_thread().name)
             self.has_failed = True
             stop.set()
 
@@ -194,8 +196,8 @@ class Plugin:
         ]
 
     def _scan_first(self, stop: threading.Event) -> None:
-        """Waits for the driver: a node may start us before it."""
-        if self.monitor.has_scanned:  # when we were a spare, some seconds ago
+        """Scan, and wait for the driver: a node may start us before it."""
+        if self.monitor.has_scanned:  # as a spare, some seconds ago
             self.monitor.keep_up()
             return
         while not stop.is_set():
@@ -209,7 +211,7 @@ class Plugin:
                 return
 
     def _learn_drained(self) -> None:
-        """From the scheduler; where it is away, from the note of what it said last."""
+        """Ask the scheduler which GPUs are drained; where it is away, use the state file of its last answer."""
         self.memory.believe_drained(frozenset(self._drained.read().split()))
         ask_once(self.settings.control_socket, self.memory)
         self.monitor.tell_drained(self.memory.drained())
@@ -220,7 +222,7 @@ class Plugin:
         self._drained.write("".join(f"{uuid}\n" for uuid in sorted(drained)))
 
     def _on_injection(self, uses_cdi: bool) -> None:
-        """The node's runtime was changed since the last start."""
+        """Write the allocations again where the node's runtime was changed since the last start."""
         if uses_cdi != self.files.uses_cdi:
             log.warning("containers get their parts by %s from now on", "CDI" if uses_cdi else "mounts")
             self.files.uses_cdi = uses_cdi
@@ -264,10 +266,10 @@ def _serve(listener: socket.socket, pages: Mapping[str, Page], ending: contextli
 
 
 def stop_when_told() -> threading.Event:
-    """Set at SIGTERM or SIGINT; before any other thread is made, which would hear them too.
+    """Return an event that SIGTERM and SIGINT set; call this before any other thread is made.
 
-    A thread waits for them: a handler would run in the main thread, and setting an event in the midst of its own wait
-    for that event locks it up for ever.
+    Later threads then do not receive these signals.  A thread waits for them.  A handler would run in the main thread,
+    and setting an event in the middle of waiting for that same event locks up for ever.
     """
     stop = threading.Event()
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
@@ -281,7 +283,7 @@ def stop_when_told() -> threading.Event:
 
 
 def serve(settings: Settings, is_turn: Callable[[float], bool] = lambda _: True) -> int:
-    """Waits for its turn, looking ahead, then runs until SIGTERM or SIGINT."""
+    """Wait for our turn while looking ahead, then run until SIGTERM or SIGINT."""
     stop = stop_when_told()
     cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
     plugin, wait = Plugin(settings, Nvml(), cluster), 0.0

@@ -1,7 +1,7 @@
-"""Keeps the node in order beside the kubelet's calls: folders that are not needed any more, and what the Node says.
+"""Keep the node in order beside the kubelet's calls: remove unused folders, and keep the Node's labels true.
 
-Owns one thread.  It reads the kubelet's books, asks the cores what follows, and carries it out; the calls of the
-kubelet never wait for it.
+The module owns one thread.  It reads from the kubelet which slots are in use, asks the cores what follows, and carries
+it out.  The calls of the kubelet never wait for it.
 """
 
 import logging
@@ -25,12 +25,12 @@ from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
 _FLOOD_SECONDS = 0.1
-"""News that comes within so short a time is one look."""
+"""News that comes within this time is handled by one look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerParts:
-    """What the steward works with."""
+    """The parts that the reconciler works with."""
 
     publisher: Publisher
     files: NodeFiles
@@ -41,7 +41,7 @@ class ReconcilerParts:
 
 
 class Reconciler:
-    """Looks at the books every few seconds, and at once after an allocation or a refusal."""
+    """Look at the kubelet's answers every few seconds, and at once after an allocation or a refusal."""
 
     def __init__(self, parts: ReconcilerParts) -> None:
         self._parts = parts
@@ -57,33 +57,33 @@ class Reconciler:
         """The newest, for metrics; None until the kubelet answered."""
 
     def wake(self) -> None:
-        """Something was allocated."""
+        """Look soon: a container was given slots."""
         self._news.set()
 
     def end(self) -> None:
-        """Wakes `run`, so that it sees that it is over."""
+        """Wake `run`, so that it notices `stop`."""
         self._urgent.set()
         self._news.set()
 
     def repair_again(self) -> None:
-        """What the allocations need has changed."""
+        """Repair at the next look, because allocations now need other parts."""
         self._is_repaired = False
         self._news.set()
 
     def note_refused_size(self, size: int) -> None:
-        """A container asked for so many GPUs when fewer had room: the next one may come in a few hundredths."""
+        """Look at once: a container asked for more GPUs than had room, and the next pod may come within 0.05 s."""
         self._urgent.set()
         self._refused_size = max(self._refused_size, size)
         self._news.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`; a look that fails is tried again at the next."""
+        """Look until `stop`; a look that fails is tried again the next time."""
         while not stop.is_set():
             self._news.clear()
             try:
                 self._look_once()
             except (OSError, NodeNotReady) as error:
-                log.warning("the node's files cannot be kept in order: %s", error)
+                log.warning("the node's files cannot be kept in order: %s. Trying again at the next look.", error)
             self._news.wait(self._parts.times.report)
             self._urgent.wait(_FLOOD_SECONDS)
 
@@ -94,7 +94,7 @@ class Reconciler:
                 self._write_labels(
                     self.ownership, is_newest=False
                 )  # those of a moment ago are true enough, and at hand
-        ownership = self._parts.ownership.read()
+        ownership = self._parts.ownership.refresh()
         if ownership is None:
             return
         self.ownership = ownership
@@ -104,7 +104,7 @@ class Reconciler:
         self.look(ownership, is_newest=not self._urgent.is_set())
 
     def repair(self, ownership: Ownership) -> None:
-        """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
+        """Write again what a reboot or a person removed: specs of existing folders, folders of slots in use."""
         self._parts.files.prepare()
         files, inventory = self._parts.files, self._parts.publisher.device_list.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
@@ -112,17 +112,17 @@ class Reconciler:
             try:
                 allocation = allocate(sorted(ids), inventory, most=0, now=time.time())
             except Refused:
-                continue  # slots of a GPU that is not shared any more
+                continue  # its GPU is no longer shared
             wanted.setdefault(allocation.key, allocation)
         for allocation in wanted.values():
             if not files.is_whole(allocation):
-                log.info("allocation %s was not whole on the node: made anew", allocation.key)
+                log.info("allocation %s was incomplete on the node and was written again", allocation.key)
                 files.write(allocation)
         for key in files.broken_keys():
             files.remove_broken(key)
 
     def look(self, ownership: Ownership, *, is_newest: bool = True) -> None:
-        """Does what follows from the books; those read before the last refusal cannot say that there is room now."""
+        """Act on the ownership.  One that was read before the last refusal cannot say that there is room now."""
         self._release(ownership)
         self._let_kubelet_write(ownership)
         self._write_labels(ownership, is_newest=is_newest)
@@ -135,11 +135,15 @@ class Reconciler:
         )
         for allocation in gone:
             if parts.files.remove(allocation):
-                log.info("allocation %s is over: its folder is gone", allocation.key)
+                log.info("allocation %s has ended: its folder is removed", allocation.key)
         parts.files.remove_strays({allocation.key for allocation in allocations})
 
     def _let_kubelet_write(self, ownership: Ownership) -> None:
-        """What only its checkpoint shows may be of pods that have ended: soon where it is new, else now and then."""
+        """Send the list again, so that the kubelet writes its checkpoint and removes pods that have ended.
+
+        A set of slots that only the checkpoint shows may belong to such a pod.  Send soon where the set is new,
+        otherwise now and then.
+        """
         parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(ownership)
         self._announced &= alone
         pause = parts.times.report if alone - self._announced else parts.times.release

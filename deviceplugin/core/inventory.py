@@ -71,6 +71,6 @@ def _refuse(gpu: Gpu, rules: Rules, foreign: Mapping[str, str]) -> Refusal | Non
         return Refusal(
             ReasonCode("ServedByAnother"),
             f"GPU {gpu.uuid} ({gpu.model}) is offered as {foreign[gpu.uuid]} by another device plugin here.",
-            "Remove it there, or exclude it here with --exclude. Two plugins would give the GPU away twice.",
+            "Remove it there, or exclude it here with --exclude. Two plugins would use the GPU twice.",
         )
     return None

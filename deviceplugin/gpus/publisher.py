@@ -1,7 +1,7 @@
-"""What the plugin knows just now, for every thread that asks.
+"""The newest device list, for every thread that asks.
 
-Owns the newest `DeviceList` and nothing else.  Writers publish a whole one, and readers take a whole one.  A change of
-the list wakes the threads that follow it.
+The module owns nothing but the newest `DeviceList`.  A writer publishes a complete one and a reader takes a complete
+one.  A stream that follows the list is woken when it changes.
 """
 
 import threading
@@ -10,7 +10,7 @@ from deviceplugin.core.device_list import DeviceList
 
 
 class Publisher:
-    """The newest view, and a number that grows when the list of devices must be told again."""
+    """The newest device list, and an edition number that grows when the kubelet must be told again."""
 
     def __init__(self, device_list: DeviceList | None = None) -> None:
         self._changed = threading.Condition()
@@ -22,14 +22,14 @@ class Publisher:
         return self._device_list
 
     def publish(self, device_list: DeviceList) -> None:
-        """Puts it up; tells it where it differs from the one before."""
+        """Replace the device list; wake the streams where it differs from the one before."""
         with self._changed:
             if device_list != self._device_list:
                 self._device_list = device_list
                 self._tell()
 
     def announce_again(self) -> None:
-        """Tells the same list once more: the kubelet writes its checkpoint at each telling."""
+        """Send the same list once more, because the kubelet writes its checkpoint after each list."""
         with self._changed:
             self._tell()
 
@@ -38,12 +38,12 @@ class Publisher:
         self._changed.notify_all()
 
     def wake(self) -> None:
-        """Lets followers look whether they are still wanted."""
+        """Wake the streams, so that they notice when they should end."""
         with self._changed:
             self._changed.notify_all()
 
     def wait_for_edition(self, after: int, *, seconds: float) -> tuple[int, DeviceList]:
-        """The newest view, as soon as it is newer than edition `after`, somebody wakes us, or the time is over."""
+        """Return the newest list as soon as it is newer than edition `after`, or after `seconds` or a wake."""
         with self._changed:
             if self._edition <= after:
                 self._changed.wait(seconds)

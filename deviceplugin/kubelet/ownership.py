@@ -1,6 +1,7 @@
-"""Reads the kubelet's books: who has which slots, and which GPUs are another plugin's.
+"""Read from the kubelet which container owns which slots, and which GPUs belong to other plugins.
 
-Owns what one look is: each question fails by itself, and what it would have told is not known.  Called from one thread.
+The module owns what one look is.  Each question fails by itself, and its answer then counts as unknown.  One thread
+calls it.
 """
 
 import logging
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 class Kubelet(Protocol):
-    """What pod-resources tells; each call raises `adapters.kubelet.rpc.RpcError`."""
+    """The questions to pod-resources; each call raises `adapters.kubelet.rpc.RpcError`."""
 
     def list_pods(self) -> Listed: ...
 
@@ -32,30 +33,33 @@ class Kubelet(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class OwnershipReader:
-    """Asked every few seconds; tells of other plugins' GPUs as often as it has looked for them."""
+    """Ask every few seconds; report other plugins' GPUs after each look at them."""
 
     kubelet: Kubelet
     checkpoint: Path
     resource: str
     state_file: StateFile
-    """ForeignGpu plugins' GPUs as last known, for a plugin of ours that starts while they are away."""
+    """Other plugins' GPUs as last known, so that our plugin may start while the other plugins are away."""
     tell_foreign: Callable[[Mapping[str, str]], None]
     grace: float
     clock: Callable[[], float] = time.monotonic
     answers: Mapping[str, bool] = field(default_factory=dict)
-    """For metrics: whether each question that was asked has been answered, the last time."""
+    """For metrics: each question that was asked, and whether its last answer came."""
     _foreign: Mapping[str, ForeignGpu] | None = None
     _next_look: float = -math.inf
 
-    def read(self) -> Ownership | None:
-        """The books now; None where the kubelet does not say who has what."""
+    def refresh(self) -> Ownership | None:
+        """Ask the kubelet, and keep the state file of other plugins' GPUs up to date.
+
+        Return None where the kubelet does not list its containers.
+        """
         listed = self._ask("List", self.kubelet.list_pods)
         if self._is_time_for_foreign():
             self.state_file.write(render_foreign(self._look_for_foreign(listed)))
         return None if listed is None else Ownership(listed.assignments, self._read(parse_checkpoint))
 
     def look_for_foreign(self) -> None:
-        """Before the first slot is told; changes nothing on the node."""
+        """Look for other plugins' GPUs before the first slot is listed; change nothing on the node."""
         if self._is_time_for_foreign():
             self._look_for_foreign(self._ask("List", self.kubelet.list_pods))
 
@@ -76,19 +80,22 @@ class OwnershipReader:
         return found
 
     def _recorded(self) -> dict[str, str]:
-        """Of those who are away at our first look.  The kubelet strikes them out of its checkpoint when the first
-        plugin after its start tells its list, hence our own note beside it."""
+        """Return the GPUs of plugins that are away at our first look.
+
+        The kubelet removes them from its checkpoint when the first plugin after its start sends a list.  So our own
+        state file is read too.
+        """
         return read_foreign(self.state_file.read()) | (self._read(parse_foreign) or {})
 
     def _ask(self, call: str, question: Callable[[], T]) -> T | None:
-        """Says once when the kubelet falls silent, and once when it answers again."""
+        """Log once when the kubelet stops answering, and once when it answers again."""
         was = self.answers.get(call, True)
         try:
             answer = question()
         except RpcError as error:
             if was:
                 log.warning(
-                    "pod-resources does not answer %s (%s): what it said before is believed",
+                    "pod-resources does not answer %s (%s): its last answer is used",
                     call,
                     describe_error(error),
                 )

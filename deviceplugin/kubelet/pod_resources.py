@@ -1,6 +1,6 @@
-"""What pod-resources says, in the room's terms: who has our slots, and which GPUs are another plugin's.
+"""What pod-resources answers, as this room's types: the containers with our slots, and other plugins' GPUs.
 
-Owns the translation; the client is `adapters.kubelet.pod_resources`.
+The module owns the translation.  The client is `adapters.kubelet.pod_resources`.
 """
 
 from collections.abc import Iterable
@@ -20,12 +20,12 @@ class KubeletPods:
         self._client, self._resource = PodResources(socket, seconds=_SECONDS), resource
 
     def list_pods(self) -> Listed:
-        """Return who has slots of ours, and which GPUs containers have of other plugins."""
+        """Return the containers with slots of ours, and the GPUs that containers have from other plugins."""
         containers = self._client.list_containers()
         return Listed(read_assignments(containers, self._resource), read_foreign(containers, self._resource))
 
     def foreign(self) -> dict[str, str]:
-        """Return the GPUs that other resources give out, each with the resource's name."""
+        """Return the GPUs that other plugins offer, each with its resource."""
         return _foreign_gpus(self._client.list_allocatable(), self._resource)
 
 

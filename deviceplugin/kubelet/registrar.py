@@ -1,7 +1,7 @@
-"""Carry out what `core/registration.py` decides: look at the sockets, break and make servers, register.
+"""Carry out what `core/registration.py` decides: look at the sockets, replace servers, register.
 
-Owns the one live server.  Looks at the kubelet's socket by name every few hundredths of a second: a watch on the folder
-would go blind when the folder itself is replaced.
+The module owns the one live server.  It looks at the kubelet's socket by name every few hundredths of a second.  A
+watch on the folder would go blind when the folder itself is replaced.
 """
 
 import logging
@@ -21,22 +21,23 @@ from deviceplugin.kubelet.server import PluginServer, remove_stale_sockets, some
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
 _WAITING_LOOK_SECONDS = 0.005
-"""While no kubelet knows us: one that comes back after a reboot fails pods that it admits before we are registered."""
+"""Used while no kubelet knows us.  After a reboot the kubelet fails the pods that it admits before we are registered.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSide:
-    """Where the kubelet is, and what we are to it."""
+    """Where the kubelet's sockets are, and which resource we serve."""
 
     folder: Path
     socket: Path
     resource: str
     register_seconds: float = 12.0
-    """The kubelet dials us for up to 10 s from within the call."""
+    """The kubelet dials us for up to 10 s before the call returns."""
 
 
 class Registrar:
-    """Runs until `stop` is set, and leaves no server behind."""
+    """Serve and register until `stop` is set, and leave no server behind."""
 
     def __init__(
         self, side: KubeletSide, parts: Parts, tell: Tell, clock: Callable[[], float] = time.monotonic
@@ -46,12 +47,12 @@ class Registrar:
         self._server: PluginServer | None = None
 
     def begin(self) -> None:
-        """Serves and registers for the first time, if there is a kubelet."""
+        """Serve and register for the first time, if there is a kubelet."""
         remove_stale_sockets(self._side.folder)
         self._step()
 
     def run(self, stop: threading.Event) -> None:
-        """Serves and registers, again and again."""
+        """Serve and register again whenever it is needed."""
         try:
             while not stop.wait(self._step()):
                 pass
@@ -69,7 +70,7 @@ class Registrar:
             self.close()
             return 0.0
         if not somebody_listens(self._side.socket):
-            return _WAITING_LOOK_SECONDS  # left by a kubelet that was killed; the next one clears the folder first
+            return _WAITING_LOOK_SECONDS  # a killed kubelet left the socket; the next kubelet clears the folder first
         self._make(cause)
         return 0.0
 
@@ -86,7 +87,10 @@ class Registrar:
         )
 
     def _make(self, cause: Cause) -> None:
-        """A new server, registered with the kubelet that was there before: one that restarts meanwhile is noticed."""
+        """Start a new server and register it.
+
+        The kubelet's identity is read before, so that a kubelet that restarts meanwhile is noticed.
+        """
         kubelet = identity(self._side.socket)
         if kubelet is None:
             return
@@ -104,17 +108,17 @@ class Registrar:
     def _failed(self, error: Exception) -> None:
         self.close()
         self._state = registration.lose(self._state, Cause.REGISTER_FAILED, now=self._clock())
-        log.warning("the kubelet did not take the registration: %s", describe_error(error))
+        log.warning("the kubelet did not accept the registration: %s", describe_error(error))
 
     def close(self) -> None:
-        """Leaves no server behind."""
+        """Stop the live server, if there is one."""
         if self._server is not None:
             self._server.stop()
             self._server = None
 
 
 def identity(path: Path) -> SocketId | None:
-    """Which socket lies there now."""
+    """Return which socket is at this path now."""
     try:
         found = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Metrics in Prometheus' form: what is shared and by whom just now, and what the calls did.
+"""Metrics in Prometheus' form: what is shared and used now, and what the calls did.
 
-Owns names and labels.  What is true now is read when it is asked for, so that no label outlives its pod; what happened
-is counted.  One registry a plugin, none of the process.
+The module owns names and labels.  Present values are read when a scrape comes, so no label outlives its pod; events are
+counted.  Each plugin has a registry of its own, without the process's metrics.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +24,13 @@ _PREFIX = "nvshare_device_plugin"
 
 @dataclass(frozen=True, slots=True)
 class NodeCollector(Collector):
-    """What is true at the moment of the question."""
+    """The values that are true when a scrape comes."""
 
     publisher: Publisher
     ownership: Callable[[], Ownership | None]
     load_is_fresh: Callable[[], bool]
     pod_resources: Callable[[], Mapping[str, bool]]
-    """Which of its questions are answered."""
+    """Each question to pod-resources, and whether it is answered."""
     dropped_events: Callable[[], int] | None = None
     """None: without a cluster there are no events."""
 
@@ -78,7 +78,7 @@ class NodeCollector(Collector):
 
 
 class Counts:
-    """Counts what happens."""
+    """Counters of what happened."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, told: str, *labels: str) -> Counter:
@@ -91,7 +91,7 @@ class Counts:
         self._seconds = Histogram(
             f"{_PREFIX}_call_seconds", "How long a call took.", ["call"], buckets=_BUCKETS, registry=registry
         )
-        for code in REFUSALS:  # from the start at 0: a rate over a series that appears with 1 misses the first
+        for code in REFUSALS:  # start at 0: a rate over a series that appears with 1 misses the first
             self._refusals.labels(code)
         for call in _CALLS:
             self._seconds.labels(call)
@@ -104,7 +104,7 @@ class Counts:
         }
 
     def count(self, event: PluginEvent) -> None:
-        """One more of its kind."""
+        """Count one event."""
         counter = self._counters.get(type(event))
         if counter is not None:
             counter(event)

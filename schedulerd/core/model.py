@@ -167,7 +167,7 @@ class Turn:
 
 @dataclass(slots=True, eq=False)
 class Gpu:
-    """A physical GPU or MIG instance, and the containers on it."""
+    """A physical GPU, and the containers on it."""
 
     uuid: str
     queue: WaitQueue[Request]

@@ -34,7 +34,7 @@ RunPlugin = Callable[..., Setup]
 
 @contextmanager
 def running(settings: Settings, *, gpus: int = 4) -> Iterator[Setup]:
-    """The plugin in a thread, registered or not, as its kubelet wants."""
+    """Run the plugin in a thread; the test's kubelet decides whether it gets registered."""
     library = FakeLibrary(*(make_gpu(number) for number in range(gpus)))
     events, stop = PluginEvents(), threading.Event()
     plugin = Plugin(settings, library, listener=events.remember)

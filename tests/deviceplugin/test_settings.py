@@ -1,4 +1,4 @@
-"""Flags: what they mean, and what is refused with a remedy."""
+"""Flags: their meaning, and which values are refused with a remedy."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ def test_without_flags_the_settings_are_the_contracts() -> None:
     assert read() == Settings()
 
 
-def test_every_flag_is_heard() -> None:
+def test_every_flag_changes_its_setting() -> None:
     settings = read(
         *("--slots=4", "--slots-for=NVIDIA L4=2", "--slots-for=GPU-a=8", "--exclude=GPU-b,GPU-c", "--exclude=T4"),
         *("--strategy=pack", "--weights=busy=2,power=0", "--inject=cdi", "--max-per-container=3"),
@@ -112,7 +112,7 @@ def test_the_answer_is_remembered_for_a_start_without_the_cluster(tmp_path: Path
         pytest.param(b"\xff", True, 1, id="no text"),
     ],
 )
-def test_a_note_that_says_nothing_is_no_note(
+def test_a_state_file_without_an_answer_is_ignored(
     state_file: str | bytes, expected: bool, questions: int, tmp_path: Path
 ) -> None:
     (tmp_path / STATE_FILE).write_bytes(state_file.encode() if isinstance(state_file, str) else state_file)
@@ -122,7 +122,7 @@ def test_a_note_that_says_nothing_is_no_note(
     assert cluster.questions == questions
 
 
-def test_a_note_that_need_not_change_is_left_alone(tmp_path: Path) -> None:
+def test_an_equal_state_file_is_not_written_again(tmp_path: Path) -> None:
     cluster, stop = NodeInfo("containerd://2.3.6"), threading.Event()
     injection = Injection(Inject.AUTO, tmp_path, cluster)  # type: ignore[arg-type]
     injection.keep_asking(lambda _: None, stop)
@@ -132,7 +132,7 @@ def test_a_note_that_need_not_change_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / STATE_FILE).stat().st_mtime == 1
 
 
-def test_a_disk_that_takes_no_note_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / STATE_FILE).mkdir()  # whoever the test runs as, no file can take its place
     answers: list[bool] = []
     injection = Injection(Inject.AUTO, tmp_path, NodeInfo("containerd://2.3.6"))  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ def test_a_disk_that_takes_no_note_stops_nobody(tmp_path: Path, caplog: pytest.L
     assert [path.name for path in tmp_path.iterdir()] == [STATE_FILE], "nothing half made is left"
 
 
-def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(tmp_path: Path) -> None:
+def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "slots: 1\nstrategy: pack\nslots_for: ['NVIDIA L4=4', GPU-a=8]\nmetrics_port: 'off'\n"
     )

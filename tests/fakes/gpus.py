@@ -1,4 +1,7 @@
-"""Fakes for the device plugin's Protocols: GPUs without a library, and a recorder of what happened."""
+"""Fakes for the device plugin's protocols: GPUs without a library, a kubelet, a scheduler, a cluster, a recorder.
+
+Owns no behaviour of ours.
+"""
 
 import contextlib
 import queue
@@ -24,7 +27,7 @@ T = TypeVar("T")
 
 
 def make_gpu(number: int, **other: object) -> Gpu:
-    """Make the GPU with this number."""
+    """Make the GPU with UUID GPU-0000…number."""
     values: dict[str, object] = {
         "uuid": f"GPU-{number:08x}-0000-0000-0000-000000000000",
         "model": "Test GPU",
@@ -88,10 +91,10 @@ class FakeCluster:
         self.events.append(event)
 
     def tell_events(self) -> None:
-        """Nothing waits to be told."""
+        """Do nothing: no event waits to be sent."""
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: nothing runs."""
 
     def dropped_events(self) -> int:
         return 7
@@ -140,27 +143,27 @@ class FakeScheduler:
                     connection.sendall(encode_load(load))
 
     def end(self) -> None:
-        """End as a killed scheduler does: its socket file stays."""
+        """End as a killed scheduler does: its socket stays behind."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(10)
 
 
 class PluginEvents:
-    """Remembers what a plugin told, and lets a test wait for it."""
+    """Remember the events of a plugin, and let a test wait for one."""
 
     def __init__(self) -> None:
         self.all: list[PluginEvent] = []
         self._news = threading.Condition()
 
     def remember(self, event: PluginEvent) -> None:
-        """Keep what a plugin told; wake the tests that wait for it."""
+        """Keep an event of the plugin; wake the tests that wait for it."""
         with self._news:
             self.all.append(event)
             self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
-        """Wait for the n-th happening of this kind that matches, and return it."""
+        """Return event number `count` of this kind for which `is_it` holds; wait for it."""
 
         def found() -> list[T]:
             return [each for each in self.all if isinstance(each, kind) and is_it(each)]

@@ -1,4 +1,4 @@
-"""What the Node says, and how often it is told."""
+"""The labels of the Node, and how often they are written."""
 
 import json
 
@@ -17,7 +17,7 @@ DEVICE_LIST = DeviceList(take_stock([A, B, C], Rules(slots=10)))
 ROOM = {A.uuid: 10, B.uuid: 10, C.uuid: 10}
 
 
-def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
+def test_labels_give_count_model_memory_compute_and_the_annotation_free_slots() -> None:
     words = describe_node(DEVICE_LIST, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
 
     assert words.labels == {
@@ -29,7 +29,7 @@ def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
     assert json.loads(words.annotations[node.FREE_SLOTS]) == {A.uuid: 3, B.uuid: 0, C.uuid: 10}
 
 
-def test_of_several_kinds_the_node_says_the_least() -> None:
+def test_with_several_kinds_of_gpu_the_labels_describe_the_smallest() -> None:
     big = make_gpu(1, model="NVIDIA H100", memory_bytes=80 << 30, compute="10.0")
     labels = describe_node(DeviceList(take_stock([A, big], Rules(slots=10))), {}).labels
 
@@ -40,7 +40,7 @@ def test_of_several_kinds_the_node_says_the_least() -> None:
     )
 
 
-def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
+def test_an_unknown_memory_gives_no_label() -> None:
     silent = make_gpu(1, memory_bytes=0)
     alone = describe_node(DeviceList(take_stock([silent], Rules(slots=10))), {}).labels
     beside = describe_node(DeviceList(take_stock([A, silent], Rules(slots=10))), {}).labels
@@ -49,7 +49,7 @@ def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
     assert beside[node.MEMORY] == "16384"
 
 
-def test_a_node_without_gpus_says_none() -> None:
+def test_a_node_without_gpus_has_count_zero() -> None:
     assert describe_node(DeviceList(), {}) == NodeLabels({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
 
 
@@ -97,7 +97,7 @@ TOLD = labels_written(FIRST, now=100.0, seconds=2.0)
         pytest.param(labels_failed(TOLD, now=101.0, seconds=2.0), SECOND, 103.0, False, True, id="failed: later"),
     ],
 )
-def test_when_the_node_is_told(
+def test_when_labels_are_written(
     report: LabelsReport, wanted: NodeLabels, now: float, urgent: bool, expected: bool
 ) -> None:
     assert must_write_labels(report, wanted, now=now, urgent=urgent) is expected
@@ -112,7 +112,7 @@ def test_when_the_node_is_told(
         pytest.param(2000, 60.0, id="away for more than a day"),
     ],
 )
-def test_an_api_server_that_is_away_is_asked_more_and_more_seldom(failures: int, wait: float) -> None:
+def test_each_failed_write_waits_longer(failures: int, wait: float) -> None:
     report = LabelsReport()
     for _ in range(failures):
         report = labels_failed(report, now=0.0, seconds=2.0)

@@ -1,4 +1,4 @@
-"""When the plugin serves anew and registers: a table of what is seen."""
+"""When the plugin starts a new server and registers: a table of what is seen."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_cause_to_renew(state: RegistrationState, seen: Seen, now: float, expect
 
 
 @pytest.mark.parametrize(("refusals", "wait"), [(1, 0.1), (2, 0.2), (3, 0.4), (4, 0.8), (10, 10.0), (2000, 10.0)])
-def test_repeated_refusals_are_told_more_and_more_seldom(refusals: int, wait: float) -> None:
+def test_each_refused_registration_waits_longer(refusals: int, wait: float) -> None:
     state = tried(NEW, KUBELET)
     for _ in range(refusals):
         state = lose(state, Cause.REGISTER_FAILED, now=0.0)
@@ -55,7 +55,7 @@ def test_repeated_refusals_are_told_more_and_more_seldom(refusals: int, wait: fl
     assert state.not_before == wait
 
 
-def test_a_trouble_after_a_steady_time_is_the_first_one() -> None:
+def test_a_failure_after_a_steady_time_counts_as_the_first() -> None:
     often = lose(lose(SETTLED, Cause.STREAM_ENDED, now=1.0), Cause.REGISTER_FAILED, now=1.0)
     steady = registered(often, KUBELET, now=2.0)
 

@@ -64,7 +64,7 @@ def test_a_folder_goes_only_after_its_slots_were_unused_for_the_whole_time() -> 
     assert release([INIT], unused, waiting, now=120.0, seconds=60.0)[0] == [INIT]  # type: ignore[arg-type]
 
 
-def test_slots_allocated_again_wait_anew() -> None:
+def test_slots_allocated_again_start_their_wait_again() -> None:
     unused = Ownership((), kept())
     _, waiting = release([INIT], unused, {}, now=0.0, seconds=60.0)
     again = made(A0, at=59.0)
@@ -80,7 +80,7 @@ def test_without_a_checkpoint_a_folder_stays_ten_times_longer() -> None:
     assert release([INIT], unused, waiting, now=600.0, seconds=60.0)[0] == [INIT]
 
 
-def test_what_only_the_checkpoint_shows_is_noticed() -> None:
+def test_slots_that_only_the_checkpoint_shows_are_returned() -> None:
     assert kept_by_checkpoint_alone(Ownership(shown(B0), kept((A0,), (B0,)))) == kept((A0,))
     assert not kept_by_checkpoint_alone(Ownership(shown(A0), kept((A0,))))
     assert not kept_by_checkpoint_alone(Ownership((), None))
@@ -130,7 +130,7 @@ GOOD = """{"Data": {"PodDeviceEntries": [
         pytest.param("[1]", None, id="a list"),
     ],
 )
-def test_the_kubelets_checkpoint_is_read_or_not_known(text: str, expected: object) -> None:
+def test_the_kubelets_checkpoint_is_read_or_counts_as_unknown(text: str, expected: object) -> None:
     assert parse_checkpoint(text, "r/gpu") == expected
 
 
@@ -150,5 +150,5 @@ OTHERS = """{"Data": {"PodDeviceEntries": [
         pytest.param("[1]", {}, id="another form"),
     ],
 )
-def test_other_plugins_gpus_are_read_off_the_checkpoint(text: str, expected: dict[str, str]) -> None:
+def test_other_plugins_gpus_are_read_from_the_checkpoint(text: str, expected: dict[str, str]) -> None:
     assert parse_foreign(text, "r/gpu") == expected

@@ -1,4 +1,4 @@
-"""How often the library is opened anew while a GPU is away."""
+"""The monitor: how often it opens the library again while a GPU is away, and what it does when stuck."""
 
 import threading
 
@@ -19,7 +19,7 @@ TIMES = Times(rescan=60.0, check=2.0)
 
 
 class Counting(FakeLibrary):
-    """Remembers when it was scanned."""
+    """A library that remembers when it was scanned."""
 
     def __init__(self, *gpus: Gpu) -> None:
         super().__init__(*gpus)
@@ -47,7 +47,7 @@ def monitor(library: Counting) -> Monitor:
 
 
 def pass_time(monitor: Monitor, library: Counting, seconds: int) -> list[float]:
-    """Checks as `run` would; when it scanned."""
+    """Check as `run` would; return the times of the scans."""
     library.scans.clear()
     for _ in range(int(seconds / TIMES.check)):
         library.now += TIMES.check
@@ -55,7 +55,7 @@ def pass_time(monitor: Monitor, library: Counting, seconds: int) -> list[float]:
     return library.scans
 
 
-def test_a_lost_gpu_is_searched_for_at_once_and_then_ever_more_seldom(monitor: Monitor, library: Counting) -> None:
+def test_a_lost_gpu_is_searched_for_at_once_and_then_less_and_less_often(monitor: Monitor, library: Counting) -> None:
     lost = library.gpus.popitem()
 
     assert pass_time(monitor, library, 300) == [2, 4, 8, 16, 32, 64, 124, 184, 244]
@@ -73,7 +73,7 @@ def test_a_gpu_lost_again_is_searched_for_at_once_again(monitor: Monitor, librar
     assert pass_time(monitor, library, 4) == [72, 74]
 
 
-def test_a_watch_that_is_stuck_gives_no_gpu_out_until_it_goes_on(monitor: Monitor, library: Counting) -> None:
+def test_a_stuck_monitor_makes_every_gpu_unhealthy_until_it_continues(monitor: Monitor, library: Counting) -> None:
     seen: list[int] = []
     for seconds in (60, 1, 0):
         library.now += seconds
@@ -86,7 +86,7 @@ def test_a_watch_that_is_stuck_gives_no_gpu_out_until_it_goes_on(monitor: Monito
     assert monitor._publisher.device_list.unhealthy == frozenset()
 
 
-def test_a_call_that_hangs_is_told_to_the_kubelet_and_on_the_page(
+def test_a_hanging_call_reaches_the_kubelet_and_the_health_page(
     run_plugin: RunPlugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "SILENCE_SECONDS", 1.5)

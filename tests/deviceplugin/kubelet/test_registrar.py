@@ -1,4 +1,4 @@
-"""The plugin's life with a kubelet that does what a real one cannot be made to do on order."""
+"""The registrar with a fake kubelet, which does what a real kubelet cannot be made to do on order."""
 
 import shutil
 import socket
@@ -82,7 +82,7 @@ def test_it_registers_again_under_another_name_after(trouble: object, setup: Set
 
 
 def test_it_breaks_before_it_makes(setup: Setup) -> None:
-    """Kubelets up to 1.36 take the end of an old stream for that of the new one."""
+    """Guard against kubelets up to 1.36, which mistake the end of an old stream for the new one's."""
     seen: list[list[str]] = []
     setup.kubelet.on_register = lambda _: seen.append(own_sockets(setup))
     for count in range(2, 6):
@@ -94,7 +94,7 @@ def test_it_breaks_before_it_makes(setup: Setup) -> None:
     assert [len(sockets) for sockets in seen] == [1, 1, 1, 1]
 
 
-def test_a_kubelet_that_refuses_is_told_again_with_another_socket(run_plugin: RunPlugin) -> None:
+def test_a_kubelet_that_refuses_gets_another_registration_with_another_socket(run_plugin: RunPlugin) -> None:
     setup = run_plugin()
     setup.kubelet.refusal = "not now"
     setup.kubelet.start()
@@ -107,7 +107,7 @@ def test_a_kubelet_that_refuses_is_told_again_with_another_socket(run_plugin: Ru
     assert own_sockets(setup) == [endpoints[-1]]
 
 
-def test_a_hung_kubelet_is_waited_for_and_one_that_comes_instead_is_told(run_plugin: RunPlugin) -> None:
+def test_a_hung_kubelet_is_waited_for_and_its_successor_gets_a_registration(run_plugin: RunPlugin) -> None:
     setup = run_plugin()
     setup.kubelet.hang = threading.Event()
     setup.kubelet.start()
@@ -119,7 +119,7 @@ def test_a_hung_kubelet_is_waited_for_and_one_that_comes_instead_is_told(run_plu
 
 
 def test_no_socket_is_made_for_a_killed_kubelet(run_plugin: RunPlugin, settings: Settings) -> None:
-    """The next one would take it away, and then dial it for ten seconds."""
+    """Guard against the next kubelet, which would remove the socket and then dial it for ten seconds."""
     settings.kubelet_folder.mkdir(parents=True)
     make_dead_socket(settings.kubelet_folder / "kubelet.sock")
     stale = settings.kubelet_folder / f"{PREFIX}0000.sock"
@@ -134,7 +134,7 @@ def test_no_socket_is_made_for_a_killed_kubelet(run_plugin: RunPlugin, settings:
     assert len(setup.kubelet.registrations) == 1
 
 
-def test_a_kubelet_that_took_our_socket_away_is_told_again_at_once(run_plugin: RunPlugin) -> None:
+def test_a_kubelet_that_removed_our_socket_gets_a_registration_at_once(run_plugin: RunPlugin) -> None:
     setup = run_plugin()
     setup.kubelet.hang = threading.Event()
     setup.kubelet.start()
@@ -190,7 +190,7 @@ def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) 
 
 
 def watch_for_sockets(setup: Setup, *, seconds: float) -> list[str]:
-    """Each that was there at a look; one lives for some milliseconds at least."""
+    """Return every socket that was there at a look; each one lives for some milliseconds at least."""
     seen, end = set[str](), time.monotonic() + seconds
     while time.monotonic() < end:
         seen.update(own_sockets(setup))
@@ -212,7 +212,7 @@ def test_when_told_to_end_it_leaves_no_socket_and_ends_the_stream(settings: Sett
     setup.kubelet.stop()
 
 
-def test_what_happened_is_told(setup: Setup) -> None:
+def test_registrations_and_their_losses_are_events(setup: Setup) -> None:
     setup.kubelet.cancel_stream()
 
     assert setup.events.wait_for(RegistrationLost).cause == "stream-ended"

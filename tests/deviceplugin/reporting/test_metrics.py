@@ -1,4 +1,4 @@
-"""What /metrics says of this moment."""
+"""The metrics of one moment."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -20,7 +20,7 @@ def lines(ownership: Ownership | None) -> list[str]:
     return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
 
 
-def test_each_containers_gpus_are_told() -> None:
+def test_each_containers_gpus_are_metrics() -> None:
     told = lines(BOOKS)
 
     for gpu in (A, B):
@@ -28,7 +28,7 @@ def test_each_containers_gpus_are_told() -> None:
         assert f"nvshare_device_plugin_assignment{{{words}}} 1.0" in told
 
 
-def test_slots_health_and_refusals_are_told() -> None:
+def test_slots_health_and_refusals_are_metrics() -> None:
     told = lines(BOOKS)
 
     assert f'nvshare_device_plugin_slots{{model="Test GPU",uuid="{A.uuid}"}} 10.0' in told
@@ -44,5 +44,5 @@ def test_a_pod_that_is_gone_leaves_no_label_behind() -> None:
     assert not [line for line in lines(Ownership()) if "assignment" in line]
 
 
-def test_what_is_not_known_yet_is_not_told() -> None:
+def test_unknown_values_have_no_metric() -> None:
     assert not [line for line in lines(None) if "free_slots" in line]
