@@ -66,14 +66,14 @@ class DecisionLog:
 def _words(path: str, result: Answer | WebhookError, *, seconds: float, now: float) -> dict[str, object]:
     words: dict[str, object] = {"time": _stamp(now), "path": path}
     if isinstance(result, Answer):
-        words["namespace"] = result.namespace[:_LONGEST_NAME]
-        words["pod"] = result.pod[:_LONGEST_NAME]
+        words["namespace"] = result.request.namespace[:_LONGEST_NAME]
+        words["pod"] = result.request.pod_name[:_LONGEST_NAME]
         words["verdict"] = result.decision.verdict.value
         if result.decision.refusals:
             words["codes"] = ",".join(result.decision.codes)
-        if result.is_dry_run:
+        if result.request.is_dry_run:
             words["dry_run"] = True
-        words["uid"] = result.uid[:_LONGEST_NAME]
+        words["uid"] = result.request.uid[:_LONGEST_NAME]
     else:
         words["verdict"] = "error"
         words["status"] = result.status

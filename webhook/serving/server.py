@@ -69,8 +69,7 @@ class Process:
         self.log = DecisionLog(settings.log_format, sys.stderr, later=partial(gevent.spawn_later, _LOG_SECONDS))
         self.namespaces: Namespaces = source_of(settings)
         self.service = Service(
-            known_namespace=self.namespaces.known,
-            namespace_of=self.namespaces.policy_of,
+            namespaces=self.namespaces,
             ledger=Bookkeeper(self.metrics, self.log),
             volumes=settings.volumes.in_cluster(settings.default_pod_security),
             most_in_flight=settings.in_flight,
