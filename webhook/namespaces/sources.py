@@ -60,11 +60,13 @@ def load_namespace_file(path: str) -> FileNamespaces:
         reason = str(error).splitlines()[0]
         raise StartError(f"the namespace file {path} cannot be read ({reason}). Name a file of Namespaces.") from None
     if not all(isinstance(item, dict) and item.get("kind") == "Namespace" for item in documents):
-        raise StartError(f"the namespace file {path} holds something that is no Namespace. Leave only those in it.")
+        raise StartError(
+            f"the namespace file {path} holds an object that is no Namespace. Leave only Namespaces in it."
+        )
     try:
         return FileNamespaces(documents)
     except MalformedObject as error:
-        raise StartError(f"the namespace file {path} has a Namespace that is none: {error}. Correct it.") from None
+        raise StartError(f"the namespace file {path} has a malformed Namespace: {error}. Correct it.") from None
 
 
 def source_of(settings: Settings) -> Namespaces:
