@@ -13,13 +13,13 @@ from tests.webhook.cases import CASES, Case, review_of
 from webhook.admission.decision import Stage, Volumes
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import read_namespace
-from webhook.admission.review import Answer, answer
+from webhook.admission.review import Answer, answer, read_request
 
 
 def _answer(case: Case, pod: Json, stage: Stage = Stage.MUTATE, volumes: Volumes = Volumes.AUTO) -> Answer:
     policy = read_namespace(case.namespace_object)
     review = review_of(pod, namespace=case.namespace_name, old=case.old)
-    return answer(json.loads(json.dumps(review)), stage, namespace_of=lambda _: policy, volumes=volumes)
+    return answer(read_request(json.loads(json.dumps(review)), stage), policy, volumes=volumes)
 
 
 def _completed(case: Case, result: Answer) -> Json:

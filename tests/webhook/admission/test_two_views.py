@@ -14,7 +14,7 @@ from tests.webhook.cases import OPTED_IN, review_of
 from webhook.admission.decision import Decision, Stage, Volumes
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import policy_of
-from webhook.admission.review import Answer, answer
+from webhook.admission.review import Answer, answer, read_request
 
 Words = dict[str, str]
 _GANG, _PER_DEVICE = {"nvshare.com/multi-gpu": "gang"}, {"nvshare.com/multi-gpu": "per-device"}
@@ -23,7 +23,7 @@ _REDUCE = {"nvshare.com/on-multi-gpu": "reduce"}
 
 def _answer(raw: Json, stage: Stage, words: Words) -> Answer:
     policy = policy_of("team-a", OPTED_IN, words)
-    return answer(review_of(deepcopy(raw)), stage, namespace_of=lambda _: policy, volumes=Volumes.AUTO)
+    return answer(read_request(review_of(deepcopy(raw)), stage), policy, volumes=Volumes.AUTO)
 
 
 def _completed(raw: Json, words: Words) -> Json:

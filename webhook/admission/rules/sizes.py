@@ -94,7 +94,7 @@ def _paths(containers: tuple[Container, ...], volumes: list[Json]) -> Iterator[s
     for item in containers:
         yield from (read_text(mount, "mountPath") for mount in item.mounts)
         yield from (read_text(device, "devicePath") for device in item.devices)
-        yield item.last_words
+        yield item.termination_message_path
     yield from (read_text(read_map(volume, "hostPath"), "path") for volume in volumes)
 
 
