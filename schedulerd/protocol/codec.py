@@ -174,8 +174,14 @@ def read_usual(raw: bytes) -> messages.Request | None:
 
 
 def remember(raw: bytes, message: messages.Request) -> None:
-    """Know this line by sight from now on, if it is one that comes often."""
-    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MOST_KNOWN:
+    """Know this line by sight from now on, if it is one that comes often.
+
+    A container that never says the same twice fills the table; then all is forgotten, and everybody else's line is read
+    the long way once.  By its lines a second it can do that once a second.
+    """
+    if type(message) is messages.Want and len(raw) <= _SHORT:
+        if len(_KNOWN_WANTS) >= _MOST_KNOWN:
+            _KNOWN_WANTS.clear()
         _KNOWN_WANTS[raw] = message
 
 
