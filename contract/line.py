@@ -3,7 +3,8 @@ r"""A line of `verb key=value …`: the language of the scheduler's sockets, for
 A line has at most 4 KiB with its newline, in plain ASCII.  A space, `%`, `=` or control character in a value is written
 `%XX`.  Keys may come in any order, each once.
 
-`nvsharectl` imports this module and must start fast: `dataclasses` and `urllib.parse` would cost it a fifth of its time.
+`nvsharectl` imports this module and must start fast: `dataclasses` and `urllib.parse` would cost it a fifth of its
+time.
 """
 
 import re
