@@ -89,10 +89,10 @@ class FakeCluster:
         self.events.append(event)
 
     def tell_events(self) -> None:
-        """Nothing waits to be told."""
+        """Do nothing: no event waits."""
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing."""
 
     def dropped_events(self) -> int:
         return 7
