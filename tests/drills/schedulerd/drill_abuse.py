@@ -26,6 +26,7 @@ from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence
 from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
+from tests.runners.priority import going_first
 
 ROOT = Path(__file__).parents[3]
 GROUPS = Path("/sys/fs/cgroup")
@@ -92,26 +93,6 @@ def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-
-
-@contextlib.contextmanager
-def going_first(*pids: int) -> Iterator[None]:
-    """Put the neighbour and the daemon before whatever else the machine does, where this is allowed.
-
-    What is measured then is the daemon, not the load.  A nice value would not do: it counts within a session only.  The
-    hostile container is started by us, and must not inherit it.
-    """
-    _schedule(os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1, pids)
-    try:
-        yield
-    finally:
-        _schedule(os.SCHED_OTHER, 0, pids)
-
-
-def _schedule(policy: int, priority: int, pids: tuple[int, ...]) -> None:
-    for pid in pids:
-        with contextlib.suppress(PermissionError, ProcessLookupError):
-            os.sched_setscheduler(pid, policy, os.sched_param(priority))
 
 
 def grants_of_a_neighbour(client: Client, seconds: float) -> list[float]:
