@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.fakes.wire.client import running_daemon
 from tests.runners.bench import Row
-from tests.runners.priority import going_first
+from tests.runners.realtime import going_first
 
 ROUNDS = 15
 LIMIT_MS = 100.0

@@ -26,7 +26,7 @@ from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence
 from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
-from tests.runners.priority import going_first
+from tests.runners.realtime import going_first
 
 ROOT = Path(__file__).parents[3]
 GROUPS = Path("/sys/fs/cgroup")
