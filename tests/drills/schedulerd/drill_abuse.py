@@ -3,6 +3,7 @@
 The figures: how long a neighbour on another GPU waits for its grants, and what the daemon needs of its memory limit,
 socket buffers in the kernel included.  Where the machine has control groups (as root), the hostile container is held
 to 100 milli-CPU and the daemon to the limit of its manifest; elsewhere both go without, and the figures say so.
+The daemon and the neighbour go first: what other programs of the machine take from them is not what is asked here.
 """
 
 import contextlib
