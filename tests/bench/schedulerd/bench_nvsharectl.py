@@ -1,8 +1,10 @@
 """How long `nvsharectl` takes from its start to its end: `--help`, and `status` of a running daemon.
 
-On a busy machine milliseconds say little, so each is also held against Python that imports `argparse` and ends.
+They go before whatever else the machine does.  Where that is not allowed, milliseconds say little on a busy machine, so
+each is also held against Python that imports `argparse` and ends.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -13,16 +15,21 @@ from pathlib import Path
 
 from tests.fakes.wire.client import running_daemon
 from tests.runners.bench import Row
+from tests.runners.realtime import going_first
 
 ROUNDS = 15
 LIMIT_MS = 100.0
-LIMIT_RATIO = 3.0
+LIMIT_RATIO = 2.0
 ARGPARSE = "python -c 'import argparse'"
 
 
 def bench() -> Iterator[Row]:
     ours = ["-m", "schedulerd.nvsharectl"]
-    with tempfile.TemporaryDirectory() as folder, running_daemon(Path(folder)) as daemon:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        going_first(os.getpid(), with_children=True),
+        running_daemon(Path(folder)) as daemon,
+    ):
         status = [*ours, "--control", str(daemon.control), "status"]
         rounds = _rounds({ARGPARSE: ["-c", "import argparse"], "--help": [*ours, "--help"], "status": status})
     peer = f"{ARGPARSE}: {_median(rounds, ARGPARSE):.0f} ms"

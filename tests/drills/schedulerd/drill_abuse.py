@@ -1,9 +1,9 @@
 """What one hostile container does to its neighbours: hundreds of connections, valid lines, a tenth of a core.
 
-The figures: how long a neighbour on another GPU waits for its grants, and how much of its memory limit the daemon
-needs, socket buffers in the kernel included.  As root, where the machine has control groups, the hostile container is
-held to 100 milli-CPU and the daemon to the limit of its manifest.  Elsewhere both run without a limit, and the figures
-say so.
+The figures: how long a neighbour on another GPU waits for its grants, and what the daemon needs of its memory limit,
+socket buffers in the kernel included.  Where the machine has control groups (as root), the hostile container is held
+to 100 milli-CPU and the daemon to the limit of its manifest; elsewhere both go without, and the figures say so.
+The daemon and the neighbour go first: what other programs of the machine take from them is not what is asked here.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence
 from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
+from tests.runners.realtime import going_first
 
 ROOT = Path(__file__).parents[3]
 GROUPS = Path("/sys/fs/cgroup")
@@ -93,26 +94,6 @@ def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-
-
-@contextlib.contextmanager
-def going_first(*pids: int) -> Iterator[None]:
-    """Put the neighbour and the daemon before whatever else the machine does, where this is allowed.
-
-    What is measured then is the daemon, not the load.  A nice value would not do: it counts within a session only.  The
-    hostile container is started by us, and must not inherit it.
-    """
-    _schedule(os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1, pids)
-    try:
-        yield
-    finally:
-        _schedule(os.SCHED_OTHER, 0, pids)
-
-
-def _schedule(policy: int, priority: int, pids: tuple[int, ...]) -> None:
-    for pid in pids:
-        with contextlib.suppress(PermissionError, ProcessLookupError):
-            os.sched_setscheduler(pid, policy, os.sched_param(priority))
 
 
 def grants_of_a_neighbour(client: Client, seconds: float) -> list[float]:
