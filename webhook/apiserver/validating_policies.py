@@ -17,6 +17,7 @@ from webhook.admission.rule import Rule, Scope
 from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES, sizes
 from webhook.admission.rules.annotations import CHANGES_OURS
 from webhook.admission.rules.counts import NAMES_MODE_CEL
+from webhook.admission.rules.pod_kind import NVIDIA_RUNTIMES
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 WEBHOOK_NAME = "nvshare-webhook"
@@ -144,10 +145,18 @@ def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
 
 
 _WANTS = {"asks-for-vgpu": cel.asks_for_vgpu()}
+_MAY_BE_REFUSED = (
+    f"object.spec.?runtimeClassName.orValue('') in {cel.texts(NVIDIA_RUNTIMES)}"
+    f" || {sizes.has_host_paths_or_many('object.spec')} || {sizes.is_large('object.spec')}"
+)
+"""Holds of each pod that a rule on any pod refuses: of the others no rule is asked."""
 
 
 def _for_created_pods() -> tuple[Policy, ...]:
-    """Few policies with many rules: for each policy the API server converts the whole pod four times."""
+    """Few policies with many rules, each with a condition.
+
+    The API server converts the whole pod for a condition, and three times more where the condition holds.
+    """
     return (
         Policy(
             name="nvshare-gate",
@@ -175,6 +184,7 @@ def _for_created_pods() -> tuple[Policy, ...]:
             resources=_CREATED_PODS,
             variables=_pod_variables(),
             bindings=_OPTED_IN,
+            conditions={"may-be-refused": _MAY_BE_REFUSED},
         ),
     )
 
@@ -197,7 +207,8 @@ def _for_changes() -> tuple[Policy, ...]:
                 "before": "oldObject.metadata.?annotations.orValue({})",
                 "after": "object.metadata.?annotations.orValue({})",
             },
-            bindings=(_binding("enforce", _DENY),),
+            # Elsewhere are no vGPUs, and a policy that matches converts old and new pod before its condition is asked.
+            bindings=(_binding("enforce", _DENY, select_opted_in(*Injection)),),
             conditions={"changes-ours": CHANGES_OURS},
         ),
         Policy(

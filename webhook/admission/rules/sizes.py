@@ -151,6 +151,18 @@ def are_few(containers: str) -> str:
     return f"[{containers}].all(cs, cs.size() <= {cel.MOST_CONTAINERS} && {totals})"
 
 
+def has_host_paths_or_many(spec: str) -> str:
+    """A condition: the pod has a hostPath volume, or too many volumes to look for one."""
+    volumes = f"{spec}.?volumes.orValue([])"
+    return f"({volumes}.size() > {MOST_VOLUMES} || {volumes}.exists(v, has(v.hostPath)))"
+
+
+def is_large(spec: str) -> str:
+    """A condition: the containers are more or larger than they may be; of volumes and keys it says nothing."""
+    containers = f"{spec}.?initContainers.orValue([]) + {spec}.containers"
+    return f"[{containers}].exists(every, !({are_few('every')}) || {_letters_cel('every')} > {MOST_LETTERS})"
+
+
 def _in_turn(first: str, then: str, last: str) -> str:
     """The first of three lists of texts that is not empty; the next is not computed before it is needed."""
     return f"size({first}) > 0 ? {first} : size({then}) > 0 ? {then} : {last}"
