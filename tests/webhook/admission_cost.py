@@ -1,4 +1,4 @@
-"""How long the API server spends on admission that is ours, by its own metric, and pods that are made to be dear.
+"""The time that the API server spends on our admission, by its own metric, and pods that are made to be expensive.
 
 The figures are sums over the controllers that ask policies and webhooks: Kubernetes' own policies are none by default.
 """
@@ -29,7 +29,7 @@ class Measured:
 
 
 def many_annotations(number: int = MANY) -> dict[str, str]:
-    """So many annotations of four letters: 60,000 are within the API server's 256 KiB."""
+    """Return so many annotations of four letters; 60,000 fit into the 256 KiB that the API server allows."""
     keys = itertools.product(string.ascii_lowercase + string.digits, repeat=4)
     return {"".join(key): "" for key in itertools.islice(keys, number)}
 
@@ -42,7 +42,7 @@ def measure(client: ApiClient, method: str, path: str, body: Json, *, kind: str 
 
 
 def seconds_of_admission(client: ApiClient) -> float:
-    """The seconds that policies and webhooks have taken since the API server started."""
+    """Return the seconds that policies and webhooks have taken since the API server started."""
     lines = client.text("/metrics").splitlines()
     ours = (line for line in lines if line.startswith(_METRIC) and any(f'name="{it}"' in line for it in _CONTROLLERS))
     return sum(float(line.rpartition(" ")[2]) for line in ours)
