@@ -1,4 +1,4 @@
-"""How long the API server spends on admission that is ours, by its own metric, and pods that are made to be dear.
+"""The time that the API server spends on our admission, by its own metric, and pods that are made to be expensive.
 
 The figures are sums over the controllers that ask policies and webhooks: Kubernetes' own policies are none by default.
 """
@@ -41,7 +41,7 @@ class Measured:
 
 
 def many_annotations(number: int = MANY) -> dict[str, str]:
-    """So many annotations of four letters: 60,000 are within the API server's 256 KiB."""
+    """Return so many annotations of four letters; 60,000 fit into the 256 KiB that the API server allows."""
     keys = itertools.product(string.ascii_lowercase + string.digits, repeat=4)
     return {"".join(key): "" for key in itertools.islice(keys, number)}
 

@@ -67,7 +67,7 @@ def _some_affected(kinds: tuple[str, ...]) -> Json:
 
 
 def _policy(name: str, operation: str, resource: str, **spec: Any) -> list[Json]:
-    """The policy and its binding."""
+    """Return the policy and its binding."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
     return [
         {
@@ -91,9 +91,10 @@ def _policy(name: str, operation: str, resource: str, **spec: Any) -> list[Json]
 
 
 def policy() -> list[Json]:
-    """The policies and their bindings: for pods, and for debug containers where the webhook does not see to them.
+    """Return the policies and their bindings: for pods, and for debug containers that the webhook does not treat.
 
-    The condition looks at the pod as it runs: what a request says of its containers is not believed."""
+    The condition reads the pod as it runs: the words of the request about its containers are not believed.
+    """
     # Larger pods, and more debug containers, are refused by the policies of the table: the loops need not see them.
     few = {"name": "few", "expression": are_few("object.spec.?initContainers.orValue([]) + object.spec.containers")}
     debuggers = "object.spec.?ephemeralContainers.orValue([])"

@@ -1,7 +1,7 @@
-"""gunicorn's gevent worker, hardened for what an API server and hostile clients do to a TLS port.
+"""gunicorn's gevent worker, hardened for the API server and for hostile clients of a TLS port.
 
-Owns: the handshake's deadline, what happens between SIGTERM and the end, and the worker's own greenlets (certificate,
-metrics).  Everything else is gunicorn's.
+It owns the deadline of the handshake, the time between SIGTERM and the end, and the greenlets of the worker
+(certificate, metrics).  Everything else is gunicorn's.
 """
 
 import functools
@@ -21,7 +21,7 @@ from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
 _GRACE_SECONDS = 1.0
-"""What was accepted last has so long to shake hands and ask."""
+"""The connection that was accepted last has so long for its handshake and its request."""
 _LOOK_SECONDS = 0.25
 """How often the worker looks at its certificate's files and at the drain flag."""
 _FAIR_SECONDS = 0.25
@@ -31,7 +31,7 @@ _ROOM_FOR_THE_SILENT = 0.5
 
 
 class Connection:
-    """A TLS connection with a deadline for whatever is awaited, that answers in one record.
+    """A TLS connection that answers in one record, and has a deadline for every wait.
 
     gunicorn sends an answer's head and body apart, which costs two records and wakes the API server for a head without
     a body; so the head is kept back until the body comes.
@@ -44,17 +44,17 @@ class Connection:
         self.await_request()
 
     def await_request(self) -> None:
-        """From now on the next request, which may never come, is awaited."""
+        """Begin to wait for the next request, which may never come."""
         self._is_in_body = False
         self._until = time.monotonic() + self._idle_seconds
 
     def await_body(self) -> None:
-        """From now on the rest of a request is awaited, which must come."""
+        """Begin to wait for the rest of a request, which must come."""
         self._is_in_body = True
         self._until = time.monotonic() + self._body_seconds
 
     def recv(self, size: int) -> bytes:
-        """The next bytes; none when the peer asked nothing in time."""
+        """Return the next bytes; none where no request came in time."""
         self._connection.settimeout(max(self._until - time.monotonic(), 0.001))
         try:
             data: bytes = self._connection.recv(size)
@@ -71,7 +71,7 @@ class Connection:
             self.flush()
 
     def flush(self) -> None:
-        """Sends what is kept back: at the end of a request, the head of an answer that has no body."""
+        """Send the bytes that are kept back: at the end of a request, the head of an answer without a body."""
         kept, self._kept = self._kept, b""
         if kept:
             self._connection.settimeout(self._body_seconds)
@@ -82,7 +82,7 @@ class Connection:
 
 
 def settle(cfg: Any, **changes: Any) -> None:
-    """gunicorn looks up some twenty settings a request through a table: they stand as plain attributes from now on."""
+    """Turn gunicorn's settings into plain attributes: it looks up some twenty a request, through a table."""
     found = {name: setting.get() for name, setting in cfg.settings.items() if not hasattr(type(cfg), name)}
     vars(cfg).update({**found, **changes})
 
@@ -93,7 +93,7 @@ def _date_of(second: int) -> str:
 
 
 def http_date(timestamp: float | None = None) -> str:
-    """The `Date` header's text, made once a second instead of once an answer."""
+    """Return the text of the `Date` header; it is made once a second, not once an answer."""
     return _date_of(int(time.time() if timestamp is None else timestamp))
 
 
@@ -104,7 +104,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
     """Serves one listener until told to stop."""
 
     def patch(self) -> None:
-        """`serve` patched the process before anything was imported; only the listeners are turned into gevent's."""
+        """Turn the listeners into gevent's; `serve` has patched the rest of the process before any import."""
         self.sockets: list[Any] = [
             socket.socket(item.FAMILY, plain_socket.SOCK_STREAM, fileno=item.sock.detach()) for item in self.sockets
         ]
@@ -135,14 +135,14 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
         return server
 
     def _finish(self, service: Any, *, until: float) -> None:
-        """Reviews in flight are answered; idle connections are nobody's loss."""
+        """Wait until reviews in flight are answered; idle connections need no answer."""
         gevent.sleep(_GRACE_SECONDS)
         while service.in_flight and time.monotonic() < until:
             self.notify()
             gevent.sleep(0.05)
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
-        """The connection has deadlines of its own."""
+        """Return no timeout: the connection has deadlines of its own."""
         return nullcontext()
 
     def handle_request(self, listener_name: Any, req: Any, sock: Connection, addr: Any) -> None:

@@ -127,7 +127,6 @@ def test_a_review_is_read_once_and_decided_once(monkeypatch: pytest.MonkeyPatch,
     ],
 )
 def test_the_reviews_that_wait_for_a_namespace_are_bounded(held: int, size: int, status: int) -> None:
-    """Parsed JSON takes up to 31 times the memory of its text."""
     seen: list[int] = []
     namespaces = _Namespaces(is_known=False)
     service = _service(namespaces)
@@ -149,7 +148,7 @@ def test_a_known_namespace_is_answered_though_others_wait_for_theirs() -> None:
 
 
 def test_large_bodies_are_taken_one_after_the_other() -> None:
-    """Under gevent a second large one would be read, and small ones are answered, while the first one's is asked."""
+    """Answer a small body while the namespace of a large one is asked for; a second large one must wait."""
     namespaces = _Namespaces(is_known=False)
     service = _service(namespaces)
     answered: list[int] = []

@@ -1,4 +1,4 @@
-"""What is counted of a pod that both webhooks were asked about."""
+"""The counts of a pod that comes to both webhooks."""
 
 import pytest
 

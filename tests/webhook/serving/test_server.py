@@ -1,4 +1,4 @@
-"""The server as its clients meet it, over TLS: what it answers to good, bad, slow, silent and many."""
+"""The server as its clients see it, over TLS: its answers to good, bad, slow, silent and many clients."""
 
 import http.client
 import json
@@ -298,7 +298,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", *(["::1"] if socket.has_dualstack_ipv6() else [])])
 def test_without_a_host_every_address_is_served(address: str) -> None:
-    """An API server of an IPv6 cluster calls a pod's IPv6 address."""
+    """Serve IPv6 too: the API server of an IPv6 cluster calls the IPv6 address of a pod."""
     with bind("any", 0, "port") as listener, socket.create_connection((address, listener.getsockname()[1])):
         assert listener.accept()
 
