@@ -22,7 +22,7 @@ class DeadlockWatch:
     def __init__(self, grants: Grants) -> None:
         self.grants = grants
         self.alarm: Seconds = FOREVER
-        self.deadlocks = 0
+        self.count = 0
         self._since: dict[str, Seconds] = {}
 
     def waits(self, container: ContainerState, now: Seconds) -> None:
@@ -55,7 +55,7 @@ class DeadlockWatch:
 
     def take_apart(self, ring: tuple[ContainerState, ...], now: Seconds) -> dict[str, set[int]]:
         """End the turns of jammed containers and make them gangs.  Return the processes of each that have work."""
-        self.deadlocks += 1
+        self.count += 1
         waiting: dict[str, set[int]] = {}
         for container in ring:
             container.gang = True

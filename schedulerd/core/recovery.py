@@ -8,7 +8,7 @@ it are back.
 from collections.abc import Callable, Sequence
 
 from schedulerd.core.grants import Grants
-from schedulerd.core.model import SOMEBODY, UNKNOWN, ContainerState, Gpu, Group, Request, grouped
+from schedulerd.core.model import UNKNOWN, UNKNOWN_HOLDER, ContainerState, Gpu, Group, Request, grouped
 from schedulerd.policies import Seconds
 
 
@@ -77,7 +77,7 @@ def _was_there(gpu: Gpu, key: str, now: Seconds) -> bool:
     While others may still be on the GPU, only containers that were there before may go on.  When the GPU is open again,
     the first container may.
     """
-    return now >= gpu.closed_until or key in gpu.missing or SOMEBODY in gpu.missing
+    return now >= gpu.closed_until or key in gpu.missing or UNKNOWN_HOLDER in gpu.missing
 
 
 def _has_room(gpu: Gpu, *, alone: bool) -> bool:
