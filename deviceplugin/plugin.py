@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
 _HEARD = {signal.SIGTERM, signal.SIGINT}
-_DRAINED, _OTHERS = "drained", "others"
+_DRAINED, _FOREIGN = "drained", "others"
 _AHEAD_SECONDS = 5.0
 """How old the knowledge of a spare may be."""
 
@@ -75,7 +75,7 @@ class Plugin:
             kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
-            state_file=StateFile(settings.layout.root / _OTHERS),
+            state_file=StateFile(settings.layout.root / _FOREIGN),
             tell_foreign=self.monitor.tell_foreign,
             grace=settings.times.others,
         )

@@ -48,7 +48,7 @@ class Reconciler:
         self._news = threading.Event()
         self._urgent = threading.Event()
         self._report = node_writes.LabelsReport()
-        self._waiting: Mapping[str, Unused] = {}
+        self._unused: Mapping[str, Unused] = {}
         self._is_repaired = False
         self._refused_size = 0
         self._announced: frozenset[IdSet] = frozenset()
@@ -130,8 +130,8 @@ class Reconciler:
     def _release(self, ownership: Ownership) -> None:
         parts, now = self._parts, self._parts.clock()
         allocations = parts.files.read_all()
-        gone, self._waiting = retention.release(
-            allocations, ownership, self._waiting, now=now, seconds=parts.times.release
+        gone, self._unused = retention.release(
+            allocations, ownership, self._unused, now=now, seconds=parts.times.release
         )
         for allocation in gone:
             if parts.files.remove(allocation):

@@ -32,7 +32,7 @@ class Listed:
     """One answer of pod-resources."""
 
     assignments: tuple[Assignment, ...] = ()
-    others: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, str] = field(default_factory=dict)
     """GPUs that containers have from other plugins, each with its resource."""
 
 
@@ -83,7 +83,7 @@ class Unused:
 def release(
     allocations: Iterable[Allocation],
     ownership: Ownership,
-    waiting: Mapping[str, Unused],
+    unused: Mapping[str, Unused],
     *,
     now: float,
     seconds: float,
@@ -95,7 +95,7 @@ def release(
     for allocation in allocations:
         if is_in_use(allocation, ownership):
             continue
-        before = waiting.get(allocation.key)
+        before = unused.get(allocation.key)
         since = before.since if before is not None and before.allocation == allocation else now
         if now - since >= patience:
             gone.append(allocation)
