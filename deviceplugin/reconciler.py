@@ -34,7 +34,7 @@ class ReconcilerParts:
 
     publisher: Publisher
     files: NodeFiles
-    ownership: OwnershipReader
+    ownership_reader: OwnershipReader
     times: Times
     cluster: Cluster | None = None
     clock: Callable[[], float] = time.monotonic
@@ -91,10 +91,9 @@ class Reconciler:
         if self._urgent.is_set():
             self._urgent.clear()
             if self.ownership is not None:
-                self._write_labels(
-                    self.ownership, is_newest=False
-                )  # those of a moment ago are true enough, and at hand
-        ownership = self._parts.ownership.refresh()
+                # the last ownership is a moment old, which is true enough, and needs no call
+                self._write_labels(self.ownership, is_newest=False)
+        ownership = self._parts.ownership_reader.refresh()
         if ownership is None:
             return
         self.ownership = ownership

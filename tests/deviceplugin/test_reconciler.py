@@ -48,7 +48,7 @@ class Desk:
         parts = ReconcilerParts(
             publisher=self.publisher,
             files=self.files,
-            ownership=OwnershipReader(
+            ownership_reader=OwnershipReader(
                 kubelet=self.kubelet,
                 checkpoint=self.files.layout.root / "checkpoint",
                 resource=names.RESOURCE,
