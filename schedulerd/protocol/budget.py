@@ -21,7 +21,11 @@ class Limits:
 
     lines_a_second: float = 4_000
     """256 processes that each say `using`, `done` and `want` in every other turn of 100 ms: 3,840.  A line takes the
-    loop 10 to 20 us, so one container takes less than a tenth of a core from the others."""
+    loop 10 to 20 us, so one container takes less than a tenth of a core from the others.
+
+    One line may have many sent: a `want` of 16 GPUs tells 256 processes of 16 turns, 4,096 lines in some 10 ms.  That
+    needs no limit of its own.  Each of those turns ends by a `done` of each process, so the next such burst costs the
+    container 4,096 lines, a second's worth."""
     burst: float = 8_000
     """After a restart of the daemon 256 processes connect (16 lines each) and say `using` for each of 16 GPUs: 8,192
     lines.  So all are back within the `announce` time of 2 s, most of them at once."""

@@ -177,8 +177,14 @@ def read_usual(raw: bytes) -> messages.ClientMessage | None:
 
 
 def remember(raw: bytes, message: messages.ClientMessage) -> None:
-    """Remember the message of this line, if it is a short `want`."""
-    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MAX_KNOWN_WANTS:
+    """Remember the message of this line, if it is a short `want`.
+
+    A container that never says the same line twice fills the table.  Then the whole table is forgotten, and each other
+    line is read the long way once.  A container's budget of lines allows it to do that once a second.
+    """
+    if type(message) is messages.Want and len(raw) <= _SHORT:
+        if len(_KNOWN_WANTS) >= _MAX_KNOWN_WANTS:
+            _KNOWN_WANTS.clear()
         _KNOWN_WANTS[raw] = message
 
 

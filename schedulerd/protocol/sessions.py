@@ -147,8 +147,8 @@ class Sessions:
             verb = line.verb
             if one.welcomed:
                 message = codec.read(line)
-                codec.remember(raw, message)
                 self._dispatch(one, message, now)
+                codec.remember(raw, message)  # only now: a want of GPUs that it does not have is refused
             else:
                 self._greet(one, line, now)
         except Refused as error:

@@ -16,11 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gevent
-from gevent.pywsgi import WSGIServer
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
-from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import choose_encoder
 
+from adapters.pages.request import Answer as Page
+from adapters.pages.server import Limits, Server
 from webhook import VERSION
 from webhook.admission.review import Answer
 from webhook.errors import StartError, WebhookError
@@ -40,6 +41,8 @@ _log = logging.getLogger(__name__)
 _BACKLOG = 2048
 _LOG_SECONDS = 0.05
 """The line of a decision waits so long for other lines, to be written together with them."""
+_METRICS_LIMITS = Limits(safe=1.0)
+"""Silent clients come at 256 a second at most, because they share the processor with the reviews."""
 _GC_THRESHOLDS = (50_000, 20, 50)
 """A review makes thousands of objects and no cycles.  Python's defaults would search each object several times."""
 
@@ -109,8 +112,13 @@ class Process:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        WSGIServer(self.metrics_listener, make_wsgi_app(self.metrics.registry), log=None).start()
+        pages = {"/metrics": self._metrics_page}
+        Server(self.metrics_listener, pages, limits=_METRICS_LIMITS).start()  # its threads are greenlets here
         return self.service
+
+    def _metrics_page(self, accept: str) -> Page:
+        encode, content_type = choose_encoder(accept)
+        return Page(200, content_type, encode(self.metrics.registry))
 
     def _not_after(self) -> float:
         return self.tls.expires.timestamp() if self.tls.expires else 0.0

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -157,6 +158,27 @@ def test_a_hundred_stalled_clients_keep_nobody_waiting(server: Server, files: Fi
 
     assert statuses == [200] * 5
     assert took <= 1.0
+
+
+def test_more_silent_clients_than_places_keep_no_review_waiting(files: Files) -> None:
+    places = 16
+    limits = ("--connections", str(places), "--handshake-seconds", "600")
+    with (
+        serving(files.cert, files.key, *files.arguments, *limits) as server,
+        hold(STALLS[0], server.port, files.authority, count=3 * places),
+    ):
+        good = Connection(server.port, files.authority)
+        assert good.post(body())[0] == 200
+        good.close()
+
+
+def test_more_silent_clients_than_places_on_the_metrics_port_keep_no_scrape_waiting(
+    server: Server, files: Files
+) -> None:
+    metrics_port = urlsplit(server.metrics_url).port
+    assert metrics_port
+    with hold(STALLS[0], metrics_port, files.authority, count=300):
+        assert "nvshare_webhook_in_flight" in server.metrics()
 
 
 def test_a_half_handshake_is_dropped_after_its_deadline(server: Server) -> None:
