@@ -14,7 +14,7 @@ from adapters.pages.health import ask_health
 from deviceplugin import explain, settings
 from deviceplugin.errors import DevicePluginError, NotWell
 
-_PROBE_PATIENCE = 4.0
+_PROBE_SECONDS = 4.0
 """Less than a kubelet waits, so that the sentence reaches its event."""
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def _serve(given: argparse.Namespace) -> int:
     read = settings.build(values)
     if given.no_supervisor:
         return serve(read)
-    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_library)
+    return supervise(lambda turn: _report_errors(lambda: serve(read, turn)), load_library)
 
 
 def _explain(given: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def _explain(given: argparse.Namespace) -> int:
 
 
 def _healthz(given: argparse.Namespace) -> int:
-    is_well, sentence = ask_health(settings.read_health_socket(vars(given), os.environ), within=_PROBE_PATIENCE)
+    is_well, sentence = ask_health(settings.read_health_socket(vars(given), os.environ), within=_PROBE_SECONDS)
     if not is_well:
         raise NotWell(sentence)
     print(sentence)
@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _in_one_sentence(work: Callable[[], int]) -> int:
+def _report_errors(work: Callable[[], int]) -> int:
     try:
         return work()
     except DevicePluginError as error:
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     given = build_parser().parse_args(arguments)
-    return _in_one_sentence(lambda: int(given.run(given)))
+    return _report_errors(lambda: int(given.run(given)))
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ from deviceplugin.settings import Settings
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
-_HEARD = {signal.SIGTERM, signal.SIGINT}
-_DRAINED, _OTHERS = "drained", "others"
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+_DRAINED, _FOREIGN = "drained", "others"
 _AHEAD_SECONDS = 5.0
 """How old the knowledge of a spare may be."""
 
@@ -71,11 +71,11 @@ class Plugin:
         self._drained = StateFile(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
-        self.ownership = OwnershipReader(
+        self.ownership_reader = OwnershipReader(
             kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
-            state_file=StateFile(settings.layout.root / _OTHERS),
+            state_file=StateFile(settings.layout.root / _FOREIGN),
             tell_foreign=self.monitor.tell_foreign,
             grace=settings.times.others,
         )
@@ -85,7 +85,7 @@ class Plugin:
                 self.publisher,
                 lambda: self.reconciler.ownership,
                 lambda: self.memory.fresh() is not None,
-                lambda: self.ownership.answers,
+                lambda: self.ownership_reader.answers,
                 cluster.dropped_events if cluster else None,
             )
         )
@@ -110,7 +110,7 @@ class Plugin:
         """Find out what a spare needs before its turn; read only, and change nothing on the node."""
         self._learn_drained()
         self.monitor.keep_up()
-        self.ownership.look_for_foreign()
+        self.ownership_reader.look_for_foreign()
 
     def run(self, stop: threading.Event) -> None:
         """Prepare the node, then serve the kubelet; the health pages say from the start what the plugin waits for."""
@@ -124,14 +124,13 @@ class Plugin:
                     registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
-        self.files.uses_cdi = (
-            self._injection.decide()
-        )  # not earlier: another worker may have found out while we were a spare
+        # not earlier: another worker may have found out while we were a spare
+        self.files.uses_cdi = self._injection.decide()
         self.files.prepare()
         self._learn_drained()  # before the first list is sent
         self._scan_first(stop)
         self.reconciler.repair(Ownership())  # from the folders alone, since containers may start before the first look
-        self.ownership.look_for_foreign()
+        self.ownership_reader.look_for_foreign()
         self._is_prepared = True
 
     def why_not_healthy(self) -> str:
@@ -246,7 +245,7 @@ class Plugin:
         return ReconcilerParts(
             publisher=self.publisher,
             files=self.files,
-            ownership=self.ownership,
+            ownership_reader=self.ownership_reader,
             times=self.settings.times,
             cluster=cluster,
         )
@@ -272,10 +271,10 @@ def stop_when_told() -> threading.Event:
     and setting an event in the middle of waiting for that same event locks up for ever.
     """
     stop = threading.Event()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
     def wait() -> None:
-        signal.sigwait(_HEARD)
+        signal.sigwait(_SIGNALS)
         stop.set()
 
     threading.Thread(target=wait, name="signals", daemon=True).start()

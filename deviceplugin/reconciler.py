@@ -34,7 +34,7 @@ class ReconcilerParts:
 
     publisher: Publisher
     files: NodeFiles
-    ownership: OwnershipReader
+    ownership_reader: OwnershipReader
     times: Times
     cluster: Cluster | None = None
     clock: Callable[[], float] = time.monotonic
@@ -48,7 +48,7 @@ class Reconciler:
         self._news = threading.Event()
         self._urgent = threading.Event()
         self._report = node_writes.LabelsReport()
-        self._waiting: Mapping[str, Unused] = {}
+        self._unused: Mapping[str, Unused] = {}
         self._is_repaired = False
         self._refused_size = 0
         self._announced: frozenset[IdSet] = frozenset()
@@ -91,10 +91,9 @@ class Reconciler:
         if self._urgent.is_set():
             self._urgent.clear()
             if self.ownership is not None:
-                self._write_labels(
-                    self.ownership, is_newest=False
-                )  # those of a moment ago are true enough, and at hand
-        ownership = self._parts.ownership.refresh()
+                # the last ownership is a moment old, which is true enough, and needs no call
+                self._write_labels(self.ownership, is_newest=False)
+        ownership = self._parts.ownership_reader.refresh()
         if ownership is None:
             return
         self.ownership = ownership
@@ -130,8 +129,8 @@ class Reconciler:
     def _release(self, ownership: Ownership) -> None:
         parts, now = self._parts, self._parts.clock()
         allocations = parts.files.read_all()
-        gone, self._waiting = retention.release(
-            allocations, ownership, self._waiting, now=now, seconds=parts.times.release
+        gone, self._unused = retention.release(
+            allocations, ownership, self._unused, now=now, seconds=parts.times.release
         )
         for allocation in gone:
             if parts.files.remove(allocation):

@@ -23,7 +23,7 @@ _STEADY_SECONDS = 1.0
 """After a worker that lived this long, the waits start again from the first."""
 _IDLE_SECONDS = 3600.0
 _PR_SET_PDEATHSIG = 1
-_HEARD = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 
 Turn = Callable[[float], bool]
 """Wait so many seconds for the signal to begin; return whether it came."""
@@ -63,7 +63,7 @@ def supervise(work: Work, warm_up: Callable[[], object]) -> int:
 
     `warm_up` runs while the first child already works.  It loads what later children then have from the start.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # sigtimedwait takes them, so they interrupt nothing
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # sigtimedwait takes them, so they interrupt nothing
     pair = _Pair(work)
     pair.fill()
     warm_up()
@@ -127,7 +127,7 @@ class _Pair:
 
 def _is_told_to_end(seconds: float) -> bool:
     """Wait until a child has ended, the time is over, or a signal tells us to end."""
-    heard = signal.sigtimedwait(_HEARD, max(0.0, seconds))
+    heard = signal.sigtimedwait(_SIGNALS, max(0.0, seconds))
     return heard is not None and heard.si_signo != signal.SIGCHLD
 
 
@@ -142,7 +142,7 @@ def _fork(work: Work, *, at_once: bool) -> _Child:
     code = 1
     try:
         os.close(word)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         # die with the parent: two plugins on one node would take the registration from each other for ever
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:

@@ -24,7 +24,7 @@ class Request:
     """The kubelet's question for one container."""
 
     available: tuple[str, ...]
-    """Device ids; the kubelet counts those of `must` among them."""
+    """Device ids; the kubelet counts the ids of `must` among them."""
     must: tuple[str, ...] = ()
     size: int
 

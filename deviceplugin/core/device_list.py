@@ -11,7 +11,7 @@ from contract.sharing.inventory import Inventory
 
 @dataclass(frozen=True, slots=True)
 class DeviceList:
-    """The shared GPUs of one moment, and those that may not be given to containers."""
+    """The shared GPUs of one moment, and the unhealthy ones among them."""
 
     inventory: Inventory = field(default_factory=Inventory)
     unhealthy: frozenset[str] = frozenset()

@@ -19,27 +19,27 @@ class ForeignGpu:
 
 
 def remember(
-    others: Mapping[str, ForeignGpu], seen: Mapping[str, str], *, now: float, seconds: float, is_whole: bool
+    known: Mapping[str, ForeignGpu], seen: Mapping[str, str], *, now: float, seconds: float, is_whole: bool
 ) -> dict[str, ForeignGpu]:
     """Return the foreign GPUs after a look at the kubelet.
 
     An incomplete answer proves nothing about a GPU that it does not show, and the grace time begins again.
     """
     found = {uuid: ForeignGpu(resource) for uuid, resource in seen.items()}
-    for uuid, other in others.items():
-        since = _unseen_since(other, now) if is_whole else None
+    for uuid, gpu in known.items():
+        since = _unseen_since(gpu, now) if is_whole else None
         if uuid not in found and (since is None or now - since <= seconds):
-            found[uuid] = ForeignGpu(other.resource, since)
+            found[uuid] = ForeignGpu(gpu.resource, since)
     return found
 
 
-def _unseen_since(other: ForeignGpu, now: float) -> float:
-    return now if other.unseen_since is None else other.unseen_since
+def _unseen_since(gpu: ForeignGpu, now: float) -> float:
+    return now if gpu.unseen_since is None else gpu.unseen_since
 
 
-def resources(others: Mapping[str, ForeignGpu]) -> dict[str, str]:
+def resources(known: Mapping[str, ForeignGpu]) -> dict[str, str]:
     """Return each GPU with the resource under which another plugin offers it."""
-    return {uuid: other.resource for uuid, other in others.items()}
+    return {uuid: gpu.resource for uuid, gpu in known.items()}
 
 
 def render_foreign(found: Mapping[str, str]) -> str:

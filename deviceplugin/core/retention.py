@@ -32,7 +32,7 @@ class Listed:
     """One answer of pod-resources."""
 
     assignments: tuple[Assignment, ...] = ()
-    others: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, str] = field(default_factory=dict)
     """GPUs that containers have from other plugins, each with its resource."""
 
 
@@ -49,7 +49,7 @@ class Ownership:
         return frozenset(device_id for each in self.assignments for device_id in each.device_ids)
 
     def taken(self) -> frozenset[str]:
-        """Return every device id that the kubelet will not give away, those of init containers included."""
+        """Return every device id that the kubelet will not give away, including the ids of init containers."""
         return self.used().union(*(self.kept or ()))
 
 
@@ -65,9 +65,10 @@ def _is_shown(allocation: Allocation, ownership: Ownership) -> bool:
 
 
 def kept_by_checkpoint_alone(ownership: Ownership) -> frozenset[IdSet]:
-    """Return the sets that only the checkpoint shows: those of init containers, and of pods that have ended.
+    """Return the sets of device ids that only the checkpoint shows.
 
-    The kubelet removes the latter when it writes its checkpoint the next time.
+    They belong to init containers, or to pods that have ended.  The kubelet removes the latter when it writes its
+    checkpoint the next time.
     """
     return (ownership.kept or frozenset()) - {frozenset(each.device_ids) for each in ownership.assignments}
 
@@ -83,19 +84,19 @@ class Unused:
 def release(
     allocations: Iterable[Allocation],
     ownership: Ownership,
-    waiting: Mapping[str, Unused],
+    unused: Mapping[str, Unused],
     *,
     now: float,
     seconds: float,
 ) -> tuple[list[Allocation], dict[str, Unused]]:
-    """Return the allocations to remove now, and those that still wait for it."""
+    """Return the allocations to remove now, and the unused allocations that still wait."""
     patience = seconds if ownership.kept is not None else seconds * CAUTION
     gone: list[Allocation] = []
     still: dict[str, Unused] = {}
     for allocation in allocations:
         if is_in_use(allocation, ownership):
             continue
-        before = waiting.get(allocation.key)
+        before = unused.get(allocation.key)
         since = before.since if before is not None and before.allocation == allocation else now
         if now - since >= patience:
             gone.append(allocation)

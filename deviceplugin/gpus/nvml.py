@@ -19,7 +19,7 @@ class GpuLibrary(Protocol):
     """The questions that the monitor asks NVML."""
 
     def rescan(self) -> list[Gpu]:
-        """Return all GPUs that answer now, those that came back included."""
+        """Return all GPUs that answer now, including GPUs that came back."""
 
     def check(self, uuid: str) -> None:
         """Raise `GpuGone` where the GPU does not answer."""
@@ -39,7 +39,7 @@ class Nvml:
         self._handles: dict[str, Handle] = {}
 
     def rescan(self) -> list[Gpu]:
-        """Open the library anew and describe every GPU; raises `NvmlUnavailable`."""
+        """Open the library again and describe every GPU; raise `NvmlUnavailable`."""
         self.close()
         try:
             count = self._library.open()

@@ -70,7 +70,7 @@ class OwnershipReader:
         now = self.clock()
         self._next_look = now + _FOREIGN_SECONDS
         given_out = self._ask("GetAllocatableResources", self.kubelet.foreign)
-        seen = {**(listed.others if listed else {}), **(given_out or {})}
+        seen = {**(listed.foreign if listed else {}), **(given_out or {})}
         if self._foreign is None:
             seen = self._recorded() | seen
         is_whole = listed is not None and given_out is not None

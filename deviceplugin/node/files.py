@@ -73,9 +73,8 @@ class NodeFiles:
         """Remove what a killed plugin left unfinished; our own unfinished files exist only under the lock."""
         folders = [self.layout.allocations, self.layout.hook_folder]
         found = [path for folder in folders for path in folder.glob(f"{_PARTIAL}*")]
-        found += self.layout.allocations.glob(
-            f"*/{_PARTIAL}{paths.ALLOCATION_FILE}.*"
-        )  # the scheduler keeps files beside it
+        # not every file in there: the scheduler keeps its own beside ours
+        found += self.layout.allocations.glob(f"*/{_PARTIAL}{paths.ALLOCATION_FILE}.*")
         found += self._specs(f"{_PARTIAL}{cdi.file_name('*')}*")
         for path in found:
             _remove(path)

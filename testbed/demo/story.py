@@ -253,7 +253,7 @@ def _placed(stage: Stage, pods: Sequence[Pod]) -> list[tuple[str, ...]]:
 
 
 def read_bars(stage: Stage, name: str) -> list[Bar]:
-    """Read the execution record, in a process other than those that computed."""
+    """Read the execution record, in a process that did not compute."""
     try:
         record = Record(stage.folder / name)
     except RecordError as error:

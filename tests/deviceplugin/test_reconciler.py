@@ -48,7 +48,7 @@ class Desk:
         parts = ReconcilerParts(
             publisher=self.publisher,
             files=self.files,
-            ownership=OwnershipReader(
+            ownership_reader=OwnershipReader(
                 kubelet=self.kubelet,
                 checkpoint=self.files.layout.root / "checkpoint",
                 resource=names.RESOURCE,
@@ -262,7 +262,7 @@ def test_labels_are_written_later_when_the_api_server_is_away(desk: Desk) -> Non
 
 
 def test_another_plugins_gpus_reach_the_inventory(desk: Desk) -> None:
-    desk.kubelet.others = {A: "nvidia.com/gpu"}
+    desk.kubelet.offered = {A: "nvidia.com/gpu"}
     stop = threading.Event()
     thread = threading.Thread(target=desk.reconciler.run, args=(stop,))
     thread.start()

@@ -133,7 +133,7 @@ def test_an_equal_state_file_is_not_written_again(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / STATE_FILE).mkdir()  # whoever the test runs as, no file can take its place
+    (tmp_path / STATE_FILE).mkdir()  # even root cannot write a file in its place
     answers: list[bool] = []
     injection = Injection(Inject.AUTO, tmp_path, NodeInfo("containerd://2.3.6"))  # type: ignore[arg-type]
     for _ in range(3):

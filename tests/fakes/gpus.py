@@ -108,7 +108,7 @@ class FakeKubelet:
 
     def __init__(self) -> None:
         self.listed = Listed()
-        self.others: Mapping[str, str] = {}
+        self.offered: Mapping[str, str] = {}
         self.silent: set[str] = set()
 
     def list_pods(self) -> Listed:
@@ -119,7 +119,7 @@ class FakeKubelet:
     def foreign(self) -> Mapping[str, str]:
         if "GetAllocatableResources" in self.silent:
             raise grpc.RpcError("away")
-        return self.others
+        return self.offered
 
 
 class FakeScheduler:

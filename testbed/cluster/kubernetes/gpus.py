@@ -29,7 +29,7 @@ call(driver.cuCtxSetCurrent, call(driver.cuDevicePrimaryCtxRetain, device))
 kernel = call(driver.cuModuleGetFunction, call(driver.cuModuleLoadData, b"SGPU"), b"train_5ms")
 begin, end = (call(driver.cuEventCreate, 0) for _ in range(2))
 launch = (driver.cuLaunchKernel, kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
-call(*launch)  # the first one waits for whoever gives out turns
+call(*launch)  # the first launch waits for its turn
 call(driver.cuEventRecord, begin, 0)
 call(*launch)
 call(driver.cuEventRecord, end, 0)

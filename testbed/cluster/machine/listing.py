@@ -22,7 +22,7 @@ def machine() -> set[str]:
 
 
 def without_other_runs(lines: set[str], ours: set[str]) -> set[str]:
-    """Return the lines, without those that name only runs of others."""
+    """Return the lines, without lines that name only other runs."""
     return {line for line in lines if not names_a_run(line) or _named(line) & ours}
 
 

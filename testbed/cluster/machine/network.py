@@ -63,9 +63,8 @@ def bridge_name(run: Run) -> str:
 def lay_bridge(run: Run) -> Addresses:
     """Make the bridge, with this machine's address on it."""
     bridge = bridge_name(run)
-    with cache.locked(
-        cache.root() / "network.lock"
-    ):  # the route that marks a subnet as taken appears before the next looks
+    # under a lock, so that the route which marks a subnet as taken exists before the next run looks
+    with cache.locked(cache.root() / "network.lock"):
         addresses = Addresses(_free_subnet())
         run_command("ip", "link", "add", bridge, "type", "bridge")
         run_command("ip", "address", "add", f"{addresses.machine}/24", "dev", bridge)

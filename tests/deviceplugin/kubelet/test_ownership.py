@@ -154,7 +154,7 @@ def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[s
     ownership = make_reader(kubelet, checkpoint, now, told)
     for number, step in enumerate(steps):
         now[0], kubelet.silent = step.now, set(step.silent)
-        kubelet.others, kubelet.listed = step.given_out, Listed((), step.in_hands)
+        kubelet.offered, kubelet.listed = step.given_out, Listed((), step.in_hands)
         if looks_ahead and number == 0:
             ownership.look_for_foreign()
         else:

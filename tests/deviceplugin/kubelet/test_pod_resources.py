@@ -43,7 +43,7 @@ def test_which_gpus_another_plugin_offers(kubelet: KubeletPods) -> None:
 
 
 def test_which_gpus_containers_have_of_another_plugin(kubelet: KubeletPods) -> None:
-    assert kubelet.list_pods().others == {"GPU-c": OTHER}
+    assert kubelet.list_pods().foreign == {"GPU-c": OTHER}
 
 
 def test_a_kubelet_that_is_not_there_is_an_error_of_grpc(short_path: Path) -> None:
