@@ -1,5 +1,5 @@
-"""The scheduler of a node: which container uses which GPU now.
+"""The scheduler daemon of a node: it decides which container may use which GPU now.
 
-`core`, `policies` and `protocol` take values and a clock and return orders; they do no I/O.  `server`, `control` and
-`identity` carry the orders out on the `eventloop`.  `observer` and `nvsharectl` are programs of their own.
+The pure folders (`core/`, `policies/`, `protocol/`) take values and a clock and return orders.  The other folders read
+sockets, files and the cluster, and carry the orders out.
 """

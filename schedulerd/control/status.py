@@ -85,7 +85,7 @@ def _daemon(turns: Turns, node: Node) -> DaemonStatus:
         side_by_side=rules.side_by_side,
         containers=len(turns.containers),
         processes=len(turns.members),
-        deadlocks=turns.deadlocks.deadlocks,
+        jams=turns.deadlocks.count,
         foreign=node.foreign,
         loop=tuple(node.loop.latencies) if node.loop else (),
         loop_us=_microseconds(node.loop.worked) if node.loop else None,

@@ -1,6 +1,6 @@
-"""The wire's messages as values: what `PROTOCOL.md` tables, one class a verb.
+"""The messages of the wire as values: one class for each verb of `PROTOCOL.md`.
 
-Owns no rule but each field's meaning and unit.
+The rule it owns: the meaning and the unit of each field.  `shared` is `beside` on the wire.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from contract.grammar import AllocationKind, Mode, OnLoss
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A turn of a daemon that has gone, and a GPU of it."""
+    """A turn that a daemon before this one granted, and a GPU of that turn."""
 
     turn: str
     gpu: str
@@ -19,7 +19,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """A process introduces itself; the fields from `container` on are believed only stand-alone."""
+    """The first message of a process.  The fields from `container` on are believed only stand-alone."""
 
     pid: int
     gpus: tuple[str, ...]
@@ -36,7 +36,7 @@ class Hello:
 
 
 class Want(NamedTuple):
-    """There is work for these GPUs."""
+    """The process has work for these GPUs."""
 
     gpus: tuple[str, ...]
 
@@ -51,7 +51,7 @@ class Done(NamedTuple):
 
 
 class Using(NamedTuple):
-    """What the process has allocated, in bytes."""
+    """The bytes that the process has allocated on a GPU."""
 
     gpu: str
     pageable: int
@@ -59,7 +59,7 @@ class Using(NamedTuple):
 
 
 class Reserve(NamedTuple):
-    """The container is about to grow to so many bytes."""
+    """The container is about to grow to this many bytes on a GPU."""
 
     gpu: str
     bytes: int
@@ -95,32 +95,32 @@ class Grant(NamedTuple):
     shared: bool = False
     waiting: bool = False
     keep_ms: int = 0
-    """With `waiting`: as in `wanted`."""
+    """Only with `waiting`.  The meaning is that of `wanted`."""
 
 
 class Wanted(NamedTuple):
-    """Somebody waits for a GPU of this turn."""
+    """Another container waits for a GPU of this turn."""
 
     turn: str
     keep_ms: int
 
 
 class Yield(NamedTuple):
-    """Start nothing more; say when nothing is in flight."""
+    """The process must start nothing more, and answer `done` when nothing is in flight."""
 
     turn: str
     grace_ms: int
 
 
 class Revoked(NamedTuple):
-    """The turn is over, whatever is still in flight."""
+    """The turn is over, even if work is still in flight."""
 
     turn: str
     reason: str
 
 
 class Reserved(NamedTuple):
-    """The container may grow to so many bytes."""
+    """The container may grow to this many bytes on a GPU."""
 
     gpu: str
     bytes: int

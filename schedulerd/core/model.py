@@ -1,6 +1,7 @@
-"""What the core knows: rules, containers, GPUs, wishes, turns, and the orders it gives.
+"""The values of the core: rules, containers, GPUs, requests, turns, and the orders that the core gives.
 
-Containers' facts, rules and orders are frozen; the rest is the state of one `Turns` object and changes only in it.
+The rule it owns: the facts of containers, the rules and the orders are frozen.  All other values are the state of one
+`Turns` object, and only the core changes them.
 """
 
 # The core's state: which object holds it, and which module alone changes it.  All of it is reached from one `Turns`;
@@ -9,7 +10,7 @@ Containers' facts, rules and orders are frozen; the rest is the state of one `Tu
 #   state                                    held by                              changed by
 #   ---------------------------------------  -----------------------------------  ----------------------------------
 #   which GPUs are known                     Grants.gpus                          turns (add_gpu)
-#   which containers and processes are here  Turns.tenants, Turns.members         turns (join, leave)
+#   which containers and processes are here  Turns.containers,Turns.members         turns (join, leave)
 #   a container's facts, gang, anew          Tenant                               turns, operator, deadlock (gang)
 #   who waits: wishes, lines, claims, age    Tenant.wishes, Gpu.queue, Gpu.claim  grants, operator (order of the lines)
 #   who holds: turns, stage, deadline        Grants.turns, Gpu.holders, Turn      grants
@@ -37,21 +38,21 @@ from schedulerd.core.wait_queue import WaitQueue
 from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Snapshot
 
 MIB = 1 << 20
-SOMEBODY = ""
-"""A holder under an earlier daemon whose name is not known: only time tells when it has gone."""
+UNKNOWN_HOLDER = ""
+"""The key of a holder under an earlier daemon whose name is not known.  Only time tells when it has gone."""
 UNKNOWN = 0
-"""The pid of a process that goes by none."""
+"""The pid of a process whose pid is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator decides; each time in seconds, each size in bytes."""
+    """The operator's decisions.  Times are in seconds, sizes in bytes."""
 
     policy: Policy = DEFAULT
     quantum: Seconds = 0.1
-    """A turn where switching is cheap."""
+    """The length of a turn where switching is cheap."""
     fixed_quantum: Seconds | None = None
-    """A turn, whatever switching costs; set by the operator."""
+    """The length of a turn whatever switching costs; set by the operator."""
     longest_quantum: Seconds = 180.0
     switching_share: float = 0.02
     """The part of GPU time that switching may cost when the working sets do not fit together."""
@@ -59,28 +60,28 @@ class Rules:
     """Bytes a second at which a working set moves in; a P100 over PCIe 3 was measured at 5.7e9."""
     side_by_side: bool = True
     card_reserve: int = 256 * MIB
-    """Left free on a card when containers run side by side."""
+    """The memory that stays free on a card when containers run side by side."""
     context_bytes: int = 300 * MIB
-    """What a process's context takes on a card, which nobody reports."""
+    """The memory that the context of a process takes on a card.  Nobody reports it."""
     grace: Seconds = numbers.GRACE_MS / 1000
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
     hush: Seconds = 0.001
-    """A turn younger than this is left alone: most short ones are over by then, and nobody need hear of who waits."""
+    """A turn younger than this is left alone.  Most short turns end by then, and their processes need no `wanted`."""
     keep: Seconds = 0.005
-    """How long a holder that somebody waits for may be idle."""
+    """How long a holder may be idle while another container waits."""
     jam: Seconds = 0.5
     """How long containers may wait for each other before they are asked to yield."""
     probe: Seconds = 0.75
-    """How long after that they are taken to be jammed."""
+    """How long after that they count as jammed."""
     age_turns: int = 4
-    """A wish that was passed over so many times the containers on its GPU goes first."""
+    """A request goes first after its GPU was granted to others this many times for each container on the GPU."""
     least_turn: Seconds = 0.01
-    """A GPU that must be free sooner than this is not granted for the meantime."""
+    """A GPU that a claim needs sooner than this is not granted in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """What is known of a container that was given GPUs."""
+    """The facts of a container that was given GPUs."""
 
     key: str
     gpus: tuple[str, ...]
@@ -94,7 +95,7 @@ class Container:
 
 
 class Stage(Enum):
-    """How far a turn has come."""
+    """The state of a turn: it goes on, or its processes were asked to yield."""
 
     RUNNING = auto()
     YIELDING = auto()
@@ -102,27 +103,30 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class ContainerState:
-    """A container with at least one process connected; of those that left, `Histories` knows."""
+    """A container with at least one connected process.  `Histories` remembers the containers that have left."""
 
     facts: Container
     gang: bool
-    """It gets all its GPUs or none: by its mode, or since it jammed."""
+    """It gets all its GPUs or none.  The reason is its mode, or that it jammed."""
     processes: dict[int, int] = field(default_factory=dict)
-    """Its connected processes and their ledger slots."""
+    """The ledger slot of each connected process."""
     pids: dict[int, int] = field(default_factory=dict)
+    """The pid of each connected process, as the process says."""
     roster: tuple[int, ...] = ()
-    """The pids alone."""
+    """Only the pids."""
     peers: dict[int, int] = field(default_factory=dict)
-    """The pids of its connected processes as the kernel says; where it does not, a number that nobody else has."""
+    """The pid of each connected process, as the kernel says.  Where the kernel does not say, a number of its own."""
     contexts: int = 0
-    """How many processes that makes: each has a context on each card, however often it connects."""
+    """The number of different processes in `peers`.  A process has one context on each card, however often it
+    connects."""
     must_reconnect: bool = False
-    """What its processes were told is wrong: it gets no turn, and they are hung up on when those it has are over."""
+    """The welcome of its processes is out of date.  It gets no new turn, and its connections are closed when the turns
+    that it has are over."""
     requests: dict[str, "Request"] = field(default_factory=dict)
     turns: dict[str, "Turn"] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
     groups: dict[tuple[str, ...], tuple["Group", ...]] = field(default_factory=dict)
-    """What `want gpus=…` has meant so far: the sets of GPUs that are granted together."""
+    """For each list of GPUs that `want` has named: the sets of GPUs that are granted together."""
 
 
 class Group(NamedTuple):
@@ -131,17 +135,17 @@ class Group(NamedTuple):
     gpus: tuple["Gpu", ...]
     names: tuple[str, ...]
     together: bool
-    """There are several."""
+    """There are several GPUs."""
 
 
 def grouped(gpus: tuple["Gpu", ...]) -> Group:
-    """These GPUs, granted together."""
+    """Return these GPUs as a group."""
     return Group(gpus, tuple(gpu.uuid for gpu in gpus), len(gpus) > 1)
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A container waits for GPUs: one, or all that a gang has."""
+    """The request of a container that waits for GPUs: for one GPU, or for all GPUs of a gang."""
 
     container: ContainerState
     gpus: tuple["Gpu", ...]
@@ -154,15 +158,15 @@ class Request:
     together: bool
     aged: bool = False
     drain_at: Seconds | None = None
-    """When those in its way are asked to yield, once it has a claim on its GPUs."""
+    """When the holders of its GPUs are asked to yield.  None while it has no claim on its GPUs."""
 
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A container has GPUs."""
+    """The time in which a container has GPUs, from the grant to the end."""
 
     word: int
-    """What the gates of its GPUs say while it goes on."""
+    """The word in the gates of its GPUs while it goes on."""
     name: str
     container: ContainerState
     gpus: tuple["Gpu", ...]
@@ -171,47 +175,49 @@ class Turn:
     quantum: Seconds
     snapshots: dict[str, Snapshot]
     shared: bool
-    """Others may be on its GPUs at the same time."""
+    """Other containers may be on its GPUs at the same time."""
     processes_running: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """The processes that have not yet answered `done`, and the GPUs they may still use."""
+    """The processes that have not yet answered `done`, and the GPUs that each may still use."""
     told: bool = False
-    """Its processes know that somebody waits."""
+    """Its processes know that another container waits."""
     stage: Stage = Stage.RUNNING
     deadline: Seconds = FOREVER
     reason: str = "overdue"
-    """Why it is revoked when the deadline passes."""
+    """The reason that is given if it is revoked at the deadline."""
 
 
 @dataclass(slots=True, eq=False)
 class Gpu:
-    """A physical GPU or MIG instance, and who is on it."""
+    """A physical GPU, and the containers on it."""
 
     uuid: str
     queue: WaitQueue[Request]
     closed_until: Seconds
-    """A daemon that went away may have left a holder; nobody is granted before this, unless the holder says so."""
+    """A daemon that went away may have left a holder.  No other container gets the GPU before this time, unless all
+    processes of the old holders have come back."""
     missing: dict[str, list[int]] = field(default_factory=dict)
-    """Containers that had it under an earlier daemon, and the pids of their processes that have not come back."""
+    """The containers that had it under an earlier daemon, and the pids of their processes that have not come back."""
     holders: list[Turn] = field(default_factory=list)
     containers: dict[str, ContainerState] = field(default_factory=dict)
     claim: Request | None = None
     reserving: dict[int, tuple[ContainerState, int]] = field(default_factory=dict)
-    """The processes that wait for room here, and the bytes each asked for."""
+    """The processes that wait for memory here, and the bytes that each asked for."""
     grants: int = 0
     switches: int = 0
     last_holder: str = ""
     clock: Seconds = 0.0
-    """Virtual time: where a container begins that comes new or after a rest; nobody who begins is far ahead of it."""
+    """Virtual time.  A container that is new, or comes after a rest, begins here.  A container that begins to wait is
+    never far ahead of it."""
     accrued_at: Seconds = 0.0
     capacity: int | None = None
     drained: bool = False
     paused: str | None = None
-    """Why nobody is granted it: `paused`, `drained`."""
+    """The reason why no container gets it: `paused` or `drained`."""
     fixed_quantum: Seconds | None = None
     needed: int = 0
-    """Bytes that all its containers have or were promised, contexts included."""
+    """The bytes that all its containers have or were promised, contexts included."""
     pinned: int = 0
-    """The part of them that cannot be paged out."""
+    """The part of `needed` that cannot be paged out."""
     alarm: Seconds = FOREVER
     busy: BusyTime = field(default_factory=BusyTime)
 
@@ -232,31 +238,32 @@ class Tell(NamedTuple):
 
 
 class SetGate(NamedTuple):
-    """Write the gate's word of a container's GPU; 0 closes it."""
+    """Write the gate's word of a container's GPU.  0 closes the gate."""
 
     container: str
     gpu: str
     word: int
     pids: tuple[int, ...] = ()
-    """Of the processes that may use it from now on, or still, as one of an earlier daemon's that has not come back."""
+    """The processes that may use the GPU: connected ones, and those of an earlier daemon that have not come back."""
 
 
 class Accounted(NamedTuple):
-    """A container that had a GPU under an earlier daemon has said that it does not any more, or cannot."""
+    """The next daemon need not wait for a container that had a GPU under an earlier daemon: it has given the GPU up, or
+    its time is over."""
 
     container: str
     gpu: str
 
 
 class FreeSlot(NamedTuple):
-    """A process has gone: its ledger slot is to be zeroed."""
+    """Zero the ledger slot of a process that has gone."""
 
     container: str
     slot: int
 
 
 class Notice(NamedTuple):
-    """Something that an operator should hear of."""
+    """Tell the operators of an event."""
 
     kind: str
     """`overdue`, `jam` or `above-cap`."""
@@ -265,20 +272,20 @@ class Notice(NamedTuple):
 
 
 class Hangup(NamedTuple):
-    """Close a connection once what was written to it has gone out."""
+    """Close a connection when all that was written to it has been sent."""
 
     client: int
 
 
 class Admit(NamedTuple):
-    """A process was let in: its container's gate and ledger go with the welcome."""
+    """Let a process in: send the welcome with the gate and the ledger of its container."""
 
     client: int
     welcome: Welcome
 
 
 class Ask(NamedTuple):
-    """The container behind a connection must be looked up: call `Sessions.identified` with the answer."""
+    """Look up the container behind a connection, and call `Sessions.identified` with the answer."""
 
     client: int
     hello: Hello

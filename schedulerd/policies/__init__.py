@@ -1,4 +1,4 @@
-"""The policies: one file each, one entry each in this table."""
+"""The table of policies.  Each policy has one file and one entry here."""
 
 from schedulerd.policies import fair, fcfs, priority, rr, sjf
 from schedulerd.policies.base import FOREVER, Policy, Seconds, Snapshot

@@ -1,4 +1,4 @@
-"""Weighted GPU time, the default."""
+"""The policy `fair`, the default: GPU time by weight."""
 
 from schedulerd.policies.base import Policy, Seconds, Snapshot
 
@@ -10,7 +10,7 @@ def _least_served_first(one: Snapshot) -> float:
 
 
 def _until_it_has_had_more(holder: Snapshot, waiter: Snapshot, quantum: Seconds) -> Seconds:
-    """At least a quantum; longer while the holder has still had less than who waits, which spares needless switches."""
+    """Return a quantum, or longer while the holder has had less than the waiter.  This spares needless switches."""
     behind = (waiter.virtual - holder.virtual) * holder.weight / _USUAL_WEIGHT
     return behind if behind > quantum else quantum
 
@@ -18,8 +18,8 @@ def _until_it_has_had_more(holder: Snapshot, waiter: Snapshot, quantum: Seconds)
 POLICY = Policy(
     name="fair",
     sentence=(
-        "Who has had the least GPU time for its weight goes first, and keeps the GPU for a quantum or until it has had"
-        " as much as who waits."
+        "The container that has had the least GPU time for its weight goes first. It keeps the GPU for a quantum, or"
+        " until it has had as much as the container that waits."
     ),
     rank=_least_served_first,
     patience=_until_it_has_had_more,

@@ -1,4 +1,4 @@
-"""First come, first served, to completion."""
+"""The policy `fcfs`: first come, first served, to completion."""
 
 from schedulerd.policies.base import FOREVER, Policy, Seconds, Snapshot, by_arrival
 
@@ -9,7 +9,7 @@ def _until_it_is_idle(_holder: Snapshot, _waiter: Snapshot, _quantum: Seconds) -
 
 POLICY = Policy(
     name="fcfs",
-    sentence="Who came first goes first and keeps the GPU until it has nothing more to do.",
+    sentence="The container that came first goes first. It keeps the GPU until it has nothing more to do.",
     rank=by_arrival,
     patience=_until_it_is_idle,
 )

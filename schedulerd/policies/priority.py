@@ -1,4 +1,4 @@
-"""A higher PriorityClass goes first, at once; equals take turns."""
+"""The policy `priority`: a higher PriorityClass goes first, at once; equal ones take turns."""
 
 from schedulerd.policies.base import FOREVER, Policy, Seconds, Snapshot
 
@@ -16,7 +16,7 @@ def _patience(holder: Snapshot, waiter: Snapshot, quantum: Seconds) -> Seconds:
 POLICY = Policy(
     name="priority",
     sentence=(
-        "A higher PriorityClass goes first and takes the GPU from a lower one at once; equals take a quantum each."
+        "A higher PriorityClass goes first and takes the GPU from a lower one at once. Equal ones take a quantum each."
     ),
     rank=_highest_first,
     patience=_patience,

@@ -1,10 +1,10 @@
-"""Round robin."""
+"""The policy `rr`: round robin."""
 
 from schedulerd.policies.base import Policy, a_quantum_each, by_arrival
 
 POLICY = Policy(
     name="rr",
-    sentence="Everybody in turn, a quantum each, whatever their weight.",
+    sentence="All containers take turns of a quantum each. Their weight does not count.",
     rank=by_arrival,
     patience=a_quantum_each,
 )

@@ -1,4 +1,4 @@
-"""Shortest expected burst first."""
+"""The policy `sjf`: the shortest expected burst of work goes first."""
 
 from schedulerd.policies.base import Policy, Snapshot, a_quantum_each
 
@@ -10,8 +10,8 @@ def _shortest_first(one: Snapshot) -> float:
 POLICY = Policy(
     name="sjf",
     sentence=(
-        "Whose bursts of work have been the shortest goes first; a quantum each, so that a wrong guess costs no more"
-        " than that."
+        "The container whose bursts of work have been the shortest goes first. A turn is a quantum, so a wrong guess"
+        " costs no more than that."
     ),
     rank=_shortest_first,
     patience=a_quantum_each,

@@ -1,6 +1,6 @@
-"""The core with containers around it that keep every order in mind: what properties and simulations are stated about.
+"""Run the turn core with containers around it that remember every order, for properties and simulations.
 
-A `Floor` carries out the orders as the shell would, and checks after each event what must never be.
+A `Floor` carries out the orders as the daemon's shell would.  After each event it checks what must never be.
 """
 
 from collections import defaultdict
@@ -89,7 +89,7 @@ class Floor:
         self.seats[process] = Seat(container.key, container)
 
     def restart(self) -> None:
-        """The daemon dies, and the next one comes; nobody is asked, and holders go on for a while."""
+        """End the daemon and start the next one; no container is asked, and holders go on for a while."""
         until = self.now + self.turns.rules.announce
         for process, seat in self.seats.items():
             turns = dict.fromkeys(self.turns.members[process].turns.values())
@@ -109,7 +109,7 @@ class Floor:
             self.turns.add_gpu(uuid).capacity = self.capacity
 
     def come_back(self, process: int) -> None:
-        """One whose daemon had gone says what it still holds."""
+        """Tell the new daemon what a process still holds whose daemon had gone."""
         one = self.away.pop(process)
         self.sit_down(process, one.facts)
         for alone in (True, False):
@@ -136,7 +136,7 @@ class Floor:
         self.carry_out()
 
     def answer_yields(self) -> None:
-        """Every process that was asked to yield does so."""
+        """Answer for every process that was asked to yield."""
         while asked := [(p, turn) for p, seat in self.seats.items() for turn in seat.asked]:
             self.done(*asked[0])
 
@@ -199,7 +199,7 @@ class Floor:
         return [container for (container, uuid), word in self.gates.items() if uuid == gpu and word]
 
     def _check_gates_of(self, gpu: str) -> None:
-        """Checked at each single order, not only when all is settled."""
+        """Check the gates at each single order, not only when all is settled."""
         containers = self.open_on(gpu)
         if len(containers) > 1 and any(self.exclusive[container, gpu] for container in containers):
             raise Broken(f"{containers} hold {gpu} at once")
@@ -235,7 +235,10 @@ class Floor:
             raise Broken(f"gang {container.facts.key} has a part of its GPUs: {words}")
 
     def _check_processes_running(self, container: ContainerState) -> None:
-        """Whoever sees the gate open may have kernels in flight: the turn waits for each, however late it came."""
+        """Check that a turn waits for each process that saw the gate open, however late it came.
+
+        Such a process may have kernels in flight.
+        """
         for turn in container.turns.values():
             for process in container.processes:
                 if process not in turn.processes_running and turn.name not in self.seats[process].answered:
@@ -249,7 +252,7 @@ class Floor:
                 raise Broken(f"{container.facts.key} waits for {[gpu.uuid for gpu in request.gpus]}, which are free")
 
     def state(self) -> tuple[object, ...]:
-        """The part of the state that decides what comes next, without names of turns and times."""
+        """Return the part of the state that decides what comes next, without names of turns and times."""
         gpus = tuple(
             (
                 tuple((turn.container.facts.key, turn.stage is Stage.RUNNING, turn.told) for turn in gpu.holders),

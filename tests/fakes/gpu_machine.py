@@ -1,7 +1,7 @@
 """A machine with a software GPU of its own, for one test: its file, its processes, its record.
 
-The one place that knows how programs are pointed at the libraries.  A `Client` is a child process in which functions of
-the tests run one after another, with NVIDIA's own bindings on top of our driver.  Imports no room of the product.
+Only this module knows how programs are pointed at the libraries.  A `Client` is a child process in which functions of
+the tests run one after another, with NVIDIA's own bindings on top of our driver.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ class Machine:
         return self.folder / "gpus"
 
     def environment(self, label: str | None = None, **more: str) -> dict[str, str]:
-        """What a program needs in its environment to use this machine's GPUs."""
+        """Return the environment that a program needs to use this machine's GPUs."""
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("SIMGPU_", "NVSHARE_"))}
         ours = {"SIMGPU_FILE": str(self.file), "SIMGPU_DEVICES": self.devices, "LD_LIBRARY_PATH": str(BUILD)}
         named = {f"SIMGPU_{key.upper()}": value for key, value in {**self.settings, **more}.items()}
         return {**clean, **ours, **named, **({"SIMGPU_LABEL": label} if label else {})}
 
     def start_burn(self, *arguments: str, label: str | None = None, **more: str) -> subprocess.Popen[str]:
-        """The `burn` program, running."""
+        """Start the `burn` program."""
         return subprocess.Popen(
             [BUILD / "burn", *arguments], env=self.environment(label, **more), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def burn(self, *arguments: str, label: str | None = None, **more: str) -> str:
-        """What `burn` printed; it must have gone well."""
+        """Run `burn`, which must succeed, and return what it printed."""
         program = self.start_burn(*arguments, label=label, **more)
         out, problem = program.communicate(timeout=120)
         assert program.returncode == 0, problem + out
         return out
 
     def tool(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The `simgpu` program."""
+        """Run the `simgpu` program."""
         return subprocess.run(
             [BUILD / "simgpu", *arguments], env=self.environment(), capture_output=True, text=True, timeout=60
         )
@@ -107,11 +107,11 @@ class Client:
         theirs.close()
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Begins a function there without waiting for it."""
+        """Begin a function in the client without waiting for it."""
         self._connection.send((function, arguments))
 
     def result(self, timeout: float = 60) -> Any:
-        """What the function that was started last returned."""
+        """Return the result of the function that was started last."""
         if not self._connection.poll(timeout):
             raise ClientError(f"nothing came back within {timeout} s")
         went_well, value = self._connection.recv()
@@ -120,7 +120,7 @@ class Client:
         return value
 
     def call(self, function: Callable[..., R], *arguments: Any) -> R:
-        """Runs a module-level function there and gives its result."""
+        """Run a module-level function in the client and return its result."""
         self.start(function, *arguments)
         answer: R = self.result()
         return answer
@@ -142,7 +142,7 @@ class Client:
 
 
 def in_own_process_namespace() -> list[str]:
-    """What stands before a command that is to be process 1 of its own, as in a container; else the test is skipped."""
+    """Return a command prefix that makes a command process 1, as in a container; skip where this is impossible."""
     isolate = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     if not shutil.which("unshare") or subprocess.run([*isolate, "true"], capture_output=True).returncode:
         pytest.skip("this user may not make process namespaces: who is who across containers is NOT tested")
@@ -150,7 +150,7 @@ def in_own_process_namespace() -> list[str]:
 
 
 def compile_and_run(source: str, folder: Path, *flags: str) -> str:
-    """Builds a C text against the libraries and gives what it prints."""
+    """Build a C text against the libraries and return what it prints."""
     program, text = folder / "program", folder / "program.c"
     text.write_text(source)
     command = ["gcc", "-std=gnu11", "-O2", "-Wall", "-pthread", str(text), "-o", str(program), *flags]

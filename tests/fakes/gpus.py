@@ -1,4 +1,4 @@
-"""Stand-ins for what the room's Protocols name: GPUs without a library, and a recorder that remembers.
+"""Fakes for the device plugin's protocols: GPUs without a library, a kubelet, a scheduler, a cluster, a recorder.
 
 Owns no behaviour of ours.
 """
@@ -8,6 +8,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,17 +17,17 @@ import grpc
 from adapters.nvml import Xid
 from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
-from deviceplugin.core.events import Happening
+from deviceplugin.core.events import NodeEvent, PluginEvent
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.plugin import Plugin
+from deviceplugin.reporting.node_reports import ClusterUnavailable
 
 T = TypeVar("T")
 
 
 def make_gpu(number: int, **other: object) -> Gpu:
-    """GPU-0000…number."""
+    """Make the GPU with UUID GPU-0000…number."""
     values: dict[str, object] = {
         "uuid": f"GPU-{number:08x}-0000-0000-0000-000000000000",
         "model": "Test GPU",
@@ -37,7 +38,7 @@ def make_gpu(number: int, **other: object) -> Gpu:
 
 
 def make_inventory(gpus: int, slots: int = 10) -> Inventory:
-    """So many equal GPUs."""
+    """Make an inventory of so many equal GPUs."""
     return take_stock([make_gpu(number) for number in range(gpus)], Rules(slots=slots))
 
 
@@ -73,12 +74,41 @@ class FakeLibrary:
         pass
 
 
+@dataclass
+class FakeCluster:
+    """An API server that counts, or does not answer."""
+
+    answers: bool = True
+    patches: list[tuple[dict[str, str | None], dict[str, str | None]]] = field(default_factory=list)
+    events: list[NodeEvent] = field(default_factory=list)
+
+    def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
+        if not self.answers:
+            raise ClusterUnavailable("away")
+        self.patches.append((dict(labels), dict(annotations)))
+
+    def tell(self, event: NodeEvent) -> None:
+        self.events.append(event)
+
+    def tell_events(self) -> None:
+        """Do nothing: no event waits to be sent."""
+
+    def stop(self) -> None:
+        """Do nothing: nothing runs."""
+
+    def dropped_events(self) -> int:
+        return 7
+
+    def read_node_info(self) -> Mapping[str, str]:
+        raise ClusterUnavailable("away")
+
+
 class FakeKubelet:
     """pod-resources as a test wants it; a question in `silent` is not answered."""
 
     def __init__(self) -> None:
         self.listed = Listed()
-        self.others: Mapping[str, str] = {}
+        self.offered: Mapping[str, str] = {}
         self.silent: set[str] = set()
 
     def list_pods(self) -> Listed:
@@ -89,7 +119,7 @@ class FakeKubelet:
     def foreign(self) -> Mapping[str, str]:
         if "GetAllocatableResources" in self.silent:
             raise grpc.RpcError("away")
-        return self.others
+        return self.offered
 
 
 class FakeScheduler:
@@ -113,34 +143,27 @@ class FakeScheduler:
                     connection.sendall(encode_load(load))
 
     def end(self) -> None:
-        """As a killed one: its socket stays behind."""
+        """End as a killed scheduler does: its socket stays behind."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(10)
 
 
-class Happenings:
-    """Remembers what a plugin told, and lets a test wait for it."""
+class PluginEvents:
+    """Remember the events of a plugin, and let a test wait for one."""
 
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[PluginEvent] = []
         self._news = threading.Condition()
 
-    def listen_to(self, plugin: Plugin) -> None:
-        """Beside whoever else is told; before the plugin runs."""
-        tell = plugin.tell
-
-        def told(happening: Happening) -> None:
-            tell(happening)
-            with self._news:
-                self.all.append(happening)
-                self._news.notify_all()
-
-        plugin.tell = told  # type: ignore[method-assign]
-        plugin.watch._tell = told
+    def remember(self, event: PluginEvent) -> None:
+        """Keep an event of the plugin; wake the tests that wait for it."""
+        with self._news:
+            self.all.append(event)
+            self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
-        """The so many-th of its kind that is the one."""
+        """Return event number `count` of this kind for which `is_it` holds; wait for it."""
 
         def found() -> list[T]:
             return [each for each in self.all if isinstance(each, kind) and is_it(each)]

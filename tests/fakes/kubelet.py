@@ -1,7 +1,7 @@
-"""A kubelet stand-in: the registration socket, and one client of each plugin that registers.
+"""A fake kubelet: the registration socket, and one client for each plugin that registers.
 
-Only for faults that a real kubelet cannot be made to show; the drills run on a real one.  Keeps the kubelet's manners:
-dials from within Register, asks for options, then listens to the list.
+Use it only for faults that a real kubelet cannot be made to show; the drills run on a real one.  It does as the kubelet
+does: it dials within Register, asks for options, then listens to the list.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class Kubelet:
         return self.folder / "kubelet.sock"
 
     def start(self) -> "Kubelet":
-        """As the kubelet does: every socket of the folder goes, then its own is made."""
+        """Start as the kubelet does: delete every socket of the folder, then make its own."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.iterdir():
             if path.is_socket():
@@ -47,7 +47,7 @@ class Kubelet:
         return self.start_beside()
 
     def start_beside(self) -> "Kubelet":
-        """Starts without clearing the folder."""
+        """Start without clearing the folder."""
         self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
         self._server.add_generic_rpc_handlers((serve_calls(REGISTRATION, {"Register": self._register}),))
         self._server.add_insecure_port(f"unix:{self.socket}")
@@ -55,7 +55,7 @@ class Kubelet:
         return self
 
     def stop(self) -> None:
-        """Ends abruptly, its socket file left behind as after a SIGKILL."""
+        """End abruptly, and leave the socket file behind as after a SIGKILL."""
         if self._server is not None:
             left = self.socket.with_name("left-behind")
             with contextlib.suppress(FileNotFoundError):
@@ -67,7 +67,7 @@ class Kubelet:
         self.cancel_stream()
 
     def cancel_stream(self) -> None:
-        """Closes the connection to the plugin, as kubelets up to 1.36 do when an older one ends."""
+        """Close the connection to the plugin, as kubelets up to 1.36 do when an older one ends."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -105,18 +105,18 @@ class Kubelet:
         self.on_stream_end()
 
     def call(self, method: str, request: Any, answer: Any) -> Any:
-        """One call of the plugin."""
+        """Make one call of the plugin."""
         assert self._channel is not None, "no plugin has registered"
         return ask(self._channel, f"/{DEVICE_PLUGIN.full_name}/{method}", request, answer, seconds=30)
 
     def wait_for_list(self, wanted: Any = bool, *, after: int = 0, seconds: float = 10.0) -> dict[str, bool]:
-        """The first list after the given number of them that is as wanted."""
+        """Wait for the first list after the given number of them that is as wanted, and return it."""
         with self._news:
             assert self._news.wait_for(lambda: any(map(wanted, self._lists[after:])), seconds), self._lists[after:]
             return next(filter(wanted, self._lists[after:]))
 
     def wait_for_registrations(self, count: int, *, seconds: float = 15) -> None:
-        """Until so many have come."""
+        """Wait until so many registrations have come."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.registrations) >= count, seconds), self.registrations
 
@@ -134,12 +134,12 @@ class Kubelet:
         return answer.container_responses[0]
 
     def start_container(self, *device_ids: str) -> None:
-        """PreStartContainer."""
+        """Call PreStartContainer."""
         request = messages.PreStartContainerRequest(devices_ids=device_ids)
         self.call("PreStartContainer", request, messages.PreStartContainerResponse)
 
     def prefer(self, available: list[str], size: int, must: tuple[str, ...] = ()) -> list[str]:
-        """GetPreferredAllocation for one container."""
+        """Call GetPreferredAllocation for one container."""
         each = messages.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
         )

@@ -1,4 +1,4 @@
-"""A load balancer for two replicas: each new connection to the first backend that says it is ready, in turn.
+"""A load balancer for two replicas: a new connection goes to the first backend that is ready, in rotation.
 
 It stands for a Service and its endpoints: a backend whose readiness fails gets no new connections.
 """
@@ -63,7 +63,7 @@ def _accept(listener: socket.socket, backends: _Backends) -> None:
 
 @contextmanager
 def balanced(*ports: int) -> Iterator[int]:
-    """The port of a balancer before these."""
+    """Run a balancer before these backends, and return its port."""
     backends = _Backends(ports)
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     stop = threading.Event()

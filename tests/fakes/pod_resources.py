@@ -1,4 +1,4 @@
-"""The kubelet's pod-resources service on a socket, answering what a test says."""
+"""The kubelet's pod-resources service on a socket; it answers what a test sets."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +47,7 @@ class FakePodResources:
 
 
 def pod(namespace: str, name: str, **containers: Mapping[str, Sequence[str]]) -> messages.PodResources:
-    """A pod whose containers have the devices of each resource, one entry a resource."""
+    """Make a pod whose containers have the devices of each resource, one entry for each resource."""
     return messages.PodResources(
         name=name,
         namespace=namespace,
@@ -64,5 +64,5 @@ def pod(namespace: str, name: str, **containers: Mapping[str, Sequence[str]]) ->
 
 
 def listing(*ids: str) -> list[messages.PodResources]:
-    """One pod whose container has these vGPUs."""
+    """Make a list of one pod whose container has these vGPUs."""
     return [pod("team", "train", main={"nvshare.com/gpu": ids})]

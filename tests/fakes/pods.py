@@ -1,4 +1,4 @@
-"""Pods for tests, made in a line."""
+"""Pods for tests, each made in one line."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from webhook.admission.json_fields import Json
 
 
 def container(name: str, vgpus: int | None = 1, **more: Any) -> Json:
-    """A container that asks for so many vGPUs, or for none."""
+    """Make a container that asks for so many vGPUs, or for none."""
     made: Json = {"name": name, "image": "example/trainer:1", **more}
     if vgpus is not None:
         made["resources"] = {"limits": {"nvshare.com/gpu": str(vgpus)}}
@@ -14,7 +14,7 @@ def container(name: str, vgpus: int | None = 1, **more: Any) -> Json:
 
 
 def pod(*containers: Json, name: str = "trainer", annotations: dict[str, str] | None = None) -> Json:
-    """A pod of these containers."""
+    """Make a pod of these containers."""
     metadata: Json = {"name": name}
     if annotations is not None:
         metadata["annotations"] = annotations

@@ -1,6 +1,6 @@
-"""Pods made at random, of everything that rules and steps look at and much that they do not.
+"""Random pods, with every field that rules and steps read and many that they do not.
 
-A `random.Random` decides, so that hypothesis can shrink what fails and a drill can repeat what it saw.
+A `random.Random` decides.  So hypothesis can shrink a failure, and a drill can repeat what it saw.
 """
 
 from random import Random
@@ -28,7 +28,7 @@ _ANNOTATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def _maybe(random: Random, holder: Json, key: str, make: Any, chance: float = 0.3) -> None:
-    """Sometimes the field, sometimes null or empty, mostly nothing."""
+    """Return the field sometimes, null or empty sometimes, and mostly nothing."""
     dice = random.random()
     if dice < chance:
         holder[key] = make()
@@ -92,7 +92,7 @@ def _affinity(random: Random) -> Json:
 
 
 def random_pod(random: Random) -> Json:
-    """One pod."""
+    """Make one pod."""
     containers = [_container(random, f"c{index}") for index in range(random.randint(1, 3))]
     spec: Json = {"containers": containers, "xUnknown": {"deep": [[{"kept": True}]]}}
     _maybe(random, spec, "initContainers", lambda: [_initial(random, index) for index in range(2)], 0.2)
@@ -118,7 +118,7 @@ def _annotations(random: Random) -> dict[str, str]:
 
 
 def random_namespace(random: Random) -> dict[str, str]:
-    """Annotations of a namespace."""
+    """Make the annotations of a namespace."""
     table = {
         "nvshare.com/multi-gpu": ("gang", "per-device"),
         "nvshare.com/on-multi-gpu": ("reduce", "reduce", "reject"),

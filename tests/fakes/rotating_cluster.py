@@ -1,7 +1,7 @@
 """A cluster made of values, with a clock of its own: the fake of `rotation.World`.
 
-Replicas pick a new Secret up after a while, API servers a new bundle after a while; `check` is what a pod's creation
-would meet, at each moment that passes.
+Replicas pick up a new Secret after a while, API servers a new bundle after a while.  At each moment that passes,
+`check` tells what the creation of a pod would meet.
 """
 
 from collections.abc import Callable
@@ -128,7 +128,7 @@ def _serving(data: tuple[tuple[str, bytes], ...]) -> bytes | None:
 
 
 def trusts(bundle: Bundle, leaf: bytes, now: datetime) -> bool:
-    """Whether a client with this bundle accepts this certificate (DER) at `now`."""
+    """Tell whether a client with this bundle accepts this certificate (DER) at `now`."""
     return _is_valid(leaf, now) and any(_signed(leaf, der) and _is_valid(der, now) for der in bundle)
 
 

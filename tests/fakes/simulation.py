@@ -1,7 +1,7 @@
-"""Containers with work to do, on the core, in simulated time: minutes pass in a second, and every order is checked.
+"""Containers with work to do, on the turn core, in simulated time: minutes pass in a second, every order is checked.
 
-A worker is saturating (it always has kernels) or bursty (it computes, then rests).  Asked to yield it answers when the
-kernel in flight ends.  Everything random comes from one seeded generator, so a run repeats exactly.
+A worker is saturating (it always has kernels) or bursty (it computes, then rests).  Asked to yield, it answers when the
+kernel in flight ends.  Every random choice comes from one seeded generator, so a run repeats exactly.
 """
 
 import heapq
@@ -37,7 +37,7 @@ class Worker:
 
 
 def worker(key: str, *gpus: int, mode: Mode | None = None, **rest: Any) -> Worker:
-    """A worker by its GPUs' numbers; several GPUs make a gang unless said otherwise."""
+    """Make a worker by its GPUs' numbers; several GPUs make a gang unless said otherwise."""
     facts = {name: rest.pop(name) for name in ("weight", "priority") if name in rest}
     usual = Mode.SINGLE if len(gpus) == 1 else Mode.GANG
     names = tuple(f"GPU-{number}" for number in gpus)
@@ -103,7 +103,7 @@ class Simulation(Floor):
             self.at(one.burst, lambda: self.finish(one, grant.turn))
 
     def finish(self, one: Worker, turn: str) -> None:
-        """The burst has ended; somebody who waits gets the GPU."""
+        """End the burst; a container that waits gets the GPU."""
         seat = self.seats[one.process]
         if turn in seat.turns and self.turns.grants.turns[turn].told:
             self.give(one, turn, "idle")

@@ -12,31 +12,31 @@ _HOST = "127.0.0.1"
 
 
 def silent(port: int, _: ssl.SSLContext) -> socket.socket:
-    """Connects, and says nothing."""
+    """Connect, and send nothing."""
     return socket.create_connection((_HOST, port), timeout=20)
 
 
 def half_a_handshake(port: int, _: ssl.SSLContext) -> socket.socket:
-    """Sends the first bytes of a handshake."""
+    """Send the first bytes of a handshake."""
     opened = socket.create_connection((_HOST, port), timeout=20)
     opened.sendall(b"\x16\x03\x01\x02")
     return opened
 
 
 def idle(port: int, context: ssl.SSLContext) -> socket.socket:
-    """Shakes hands, and asks nothing."""
+    """Finish the handshake, and request nothing."""
     return context.wrap_socket(socket.create_connection((_HOST, port), timeout=20), server_hostname=_HOST)
 
 
 def half_a_header(port: int, context: ssl.SSLContext) -> socket.socket:
-    """Begins a request."""
+    """Begin a request."""
     opened = idle(port, context)
     opened.sendall(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-")
     return opened
 
 
 def half_a_body(port: int, context: ssl.SSLContext) -> socket.socket:
-    """Begins a request's body."""
+    """Begin the body of a request."""
     opened = idle(port, context)
     head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 6000\r\n\r\n{"
     opened.sendall(head)
@@ -48,7 +48,7 @@ STALLS: tuple[Stall, ...] = (silent, half_a_handshake, idle, half_a_header, half
 
 @contextmanager
 def hold(stall: Stall, port: int, authority: Path, *, count: int) -> Iterator[list[socket.socket]]:
-    """So many such clients at once."""
+    """Hold so many such clients at once."""
     context = ssl.create_default_context(cafile=str(authority))
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(stall(port, context)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A webhook's replica, small: TLS from `keep`, and it allows every pod.  What the real one adds is not needed here."""
+"""A small replica of the webhook: it serves TLS from `keep` and allows every pod."""
 
 import json
 import socket
@@ -14,7 +14,10 @@ from webhook.certs.keeper import into_folder, keep
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback: an EndpointSlice takes no other.  Nothing is sent."""
+    """Return an address of this machine that is not loopback, since an EndpointSlice takes no other.
+
+    Nothing is sent.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])
@@ -39,7 +42,7 @@ class _Allow(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -54,7 +57,7 @@ class _Server(ThreadingHTTPServer):
         return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
     def handle_error(self, *_: object) -> None:
-        """A client that goes away in the middle is the client's affair."""
+        """Ignore a client that goes away in the middle."""
 
 
 class Replica:
@@ -98,7 +101,7 @@ class Replica:
 
 @contextmanager
 def replicas(clusters: list[Cluster], folder: Path) -> Iterator[list[Replica]]:
-    """One replica a cluster's view."""
+    """Run one replica for each view of the cluster."""
     running = [Replica(cluster, folder / f"replica-{number}") for number, cluster in enumerate(clusters)]
     for replica in running:
         replica.start()

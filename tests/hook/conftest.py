@@ -24,7 +24,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def peer(machine: Machine) -> Iterator[Peer]:
-    """A scripted daemon for a machine of one GPU."""
+    """Start a scripted daemon for a machine with one GPU."""
     one = Peer(machine.sockets, machine.uuids())
     yield one
     one.stop()
@@ -32,7 +32,7 @@ def peer(machine: Machine) -> Iterator[Peer]:
 
 @pytest.fixture
 def daemon(machine: Machine) -> Iterator[Daemon]:
-    """The real daemon, turns of 50 ms, nobody beside anybody."""
+    """Start the real daemon with turns of 50 ms and no two containers side by side."""
     one = Daemon(machine.sockets, "--quantum=50ms", "--side-by-side=never")
     one.start()
     yield one

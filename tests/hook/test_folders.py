@@ -1,4 +1,4 @@
-"""The hook's folders are its architecture: which may include which, and where a header's functions stand."""
+"""The hook's folders are its architecture: which folder may include which, and where a header's functions stand."""
 
 import re
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def test_no_header_and_its_files_include_each_other_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize("header", [path for path in FILES if path.suffix == ".h"], ids=lambda path: path.name)
-def test_what_a_header_declares_stands_in_the_files_its_name_leads_to(header: Path) -> None:
+def test_a_header_s_functions_stand_in_the_files_its_name_leads_to(header: Path) -> None:
     files = [path for path in header.parent.glob("*.c") if path.stem == header.stem or _unit(path) == _unit(header)]
     text = "\n".join(path.read_text() for path in files)
     declared = set(PROTOTYPE.findall(re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)))

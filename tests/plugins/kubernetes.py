@@ -1,7 +1,7 @@
-"""pytest fixtures: a real API server, a real node, a namespace a test.  A plugin of tests/conftest.py.
+"""pytest fixtures: a real API server, a real node, a namespace for each test.  A plugin of tests/conftest.py.
 
-The rule here: where the machine cannot run them the tests are skipped with the reason, counted at the end, and with
-CI=true that is a failure; what fails brings its logs and events with it.
+Where the machine cannot run them, the tests are skipped with the reason and counted at the end; with CI=true that is a
+failure.  A failed test brings its logs and events with it.
 """
 
 import os
@@ -37,13 +37,13 @@ def unavailable(error: MissingError) -> Any:
 
 
 def _say(line: str) -> None:
-    """Progress of a first build: to the terminal, since it takes minutes."""
+    """Print progress of a first build to the terminal, since it takes minutes."""
     print(f"[cluster] {line}", flush=True)
 
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[ControlPlane]:
-    """etcd and the API server: no scheduler, no controllers, no node.  Other options: `control_plane`."""
+    """Start etcd and the API server, without scheduler, controllers or node.  Other options: `control_plane`."""
     try:
         running = control_plane(Options(audit=True), say=_say)
         plane = running.__enter__()
@@ -55,7 +55,7 @@ def api_server() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[Node]:
-    """A real node with its own control plane (`node.plane`): kubelet, containerd with CDI, services, controllers."""
+    """Start a real node with its own control plane (`node.plane`): kubelet, containerd, CDI, services, controllers."""
     try:
         running = cluster(say=_say)
         first = running.__enter__().nodes[0]
@@ -67,14 +67,14 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def new_namespace(request: pytest.FixtureRequest) -> NewNamespace:
-    """`new_namespace(labels=…, annotations=…)`: a fresh namespace on the test's node, or else its API server."""
+    """Return `new_namespace(labels=…, annotations=…)`: a fresh namespace on the test's node or API server."""
     plane = _plane_of(request)
     return lambda **about: plane.create_namespace(f"t-{secrets.token_hex(4)}", **about)
 
 
 @pytest.fixture
 def namespace(new_namespace: NewNamespace) -> str:
-    """A namespace of the test's own."""
+    """Make a namespace for one test."""
     return new_namespace()
 
 
@@ -96,7 +96,7 @@ def _end_session(number: int, _: object) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses these fixtures is marked, so that `make check` can leave it out."""
+    """Mark every test that uses these fixtures, so that `make check` can leave it out."""
     for item in items:
         for fixture, mark in _MARKS.items():
             if fixture in getattr(item, "fixturenames", ()):
@@ -116,7 +116,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _needs(session: pytest.Session) -> set[str]:
-    """Of "cluster", "node" and "image", what the selected tests need; a controller does not know, and takes all."""
+    """Return which of "cluster", "node" and "image" the selected tests need; a controller takes all."""
     if session.config.getoption("dist", "no") == side_by_side.DIST:
         return {"cluster", "node", "image"}
     found = {mark.name for item in session.items for mark in item.iter_markers()}

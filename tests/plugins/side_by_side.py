@@ -1,6 +1,6 @@
-"""How `make test` runs two tests at a time: those on a node one after the other, beside all others, file by file.
+"""How `make test` runs two tests at a time: tests on a node one after the other, beside all others, file by file.
 
-Tests on a node mostly wait, and share one node; what else runs meanwhile may be busy.  A plugin of tests/conftest.py.
+Tests on a node mostly wait, and share one node; other tests may be busy meanwhile.  A plugin of tests/conftest.py.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """`make bench`: runs every `tests/bench/<room>/bench_*.py` and prints one table.
 
 A bench module has a function `bench() -> Iterator[Row]`.  A figure stands beside its peer or its limit, measured in the
-same run wherever that is possible; nothing here fails a build, it shows.
+same run wherever that is possible.  A figure never fails a build.
 """
 
 import importlib
@@ -46,7 +46,7 @@ class Row:
 
 
 def modules_named(folder: str, prefix: str, room: str | None) -> Iterator[str]:
-    """The dotted names of `tests/<folder>/<room>/<prefix>_*.py`, sorted."""
+    """Return the dotted names of `tests/<folder>/<room>/<prefix>_*.py`, sorted."""
     root = Path(__file__).parents[2]
     for path in sorted(root.glob(f"tests/{folder}/{room or '*'}/{prefix}_*.py")):
         yield ".".join(path.relative_to(root).with_suffix("").parts)

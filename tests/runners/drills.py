@@ -26,7 +26,7 @@ class Drill:
 
 
 def count(full: int) -> int:
-    """The number of repetitions to do of the full count."""
+    """Return the number of repetitions to do of the full count."""
     return max(1, int(full * SHARE))
 
 

@@ -1,7 +1,7 @@
-"""`make test`: every test, two at a time; the few that fail so are named and tried once more, alone.
+"""`make test`: every test, two at a time; a few failed tests are named and tried once more, alone.
 
-Beside a neighbour on two processors a test may lack the time that it waits for; behaviour that is broken fails alone,
-too.  Failures in more than a few files are no such thing, and are not tried again.
+With a neighbour on two processors a test may not get the time that it waits for.  A real fault fails alone too.
+Failures in more than a few files have another reason, and are not tried again.
 """
 
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def names_to_try_again(code: int, kept: str) -> list[str]:
-    """Of the failures in pytest's own file, those worth another try: all, or none."""
+    """Return the failures in pytest's own file that get another try: all of them, or none."""
     names = sorted(json.loads(kept)) if code == pytest.ExitCode.TESTS_FAILED else []
     return names if len({name.partition("::")[0] for name in names}) <= MOST_FILES else []
 

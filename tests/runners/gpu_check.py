@@ -1,6 +1,6 @@
-"""`make gpu-check`: the bench tables that do not depend on the software, on a real card.
+"""`make gpu-check`: the bench tables that do not depend on the software GPU, on a real card.
 
-Where there is none it prints "not run" and why, and that is no failure.  The software GPU is never taken for a card.
+Without a card it prints "not run" and why, and this is no failure.  The software GPU is never taken for a card.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 
 
 def why_not() -> str | None:
-    """The reason there is no real card to measure, or None."""
+    """Return the reason why there is no real card to measure, or None."""
     if not any(Path(node).exists() for node in NODES):
         return "this machine has no NVIDIA device node"
     if not Path("/proc/driver/nvidia/version").exists():
@@ -35,7 +35,7 @@ def why_not() -> str | None:
 
 
 def rows() -> list[Row]:
-    """What a launch costs on the card's own driver, beside the software's."""
+    """Measure what a launch costs on the card's own driver, beside the software GPU's."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SIMGPU_")}
     with tempfile.TemporaryDirectory() as folder:
         # 500 at a time: a real queue holds about 1,000 before the call blocks

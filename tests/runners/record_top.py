@@ -1,6 +1,6 @@
 """Records `nvsharectl top` over three programs on the software GPU: `python -m tests.runners.record_top`.
 
-Writes the terminal session as asciicast v2 into docs/recordings/.
+It writes the terminal session as asciicast v2 into docs/recordings/.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Which failures `make test` tries once more."""
+"""The choice of failed tests that `make test` tries once more."""
 
 import json
 
@@ -17,7 +17,7 @@ from tests.runners.everything import MOST_FILES, names_to_try_again
         pytest.param(pytest.ExitCode.TESTS_FAILED, 0, 0, id="a failure that pytest did not keep stays one"),
     ],
 )
-def test_what_is_tried_again(code: int, failed: int, again: int) -> None:
+def test_failures_that_are_tried_again(code: int, failed: int, again: int) -> None:
     names = [f"tests/test_{number}.py::test[{case}]" for number in range(failed) for case in range(9)]
 
     assert len(names_to_try_again(code, json.dumps(dict.fromkeys(names, True)))) == 9 * again

@@ -22,7 +22,18 @@ except SystemExit:
     pass
 print(*sys.modules, file=sys.stderr)
 """
-SLOW_FOR_A_COMMAND = {"asyncio", "email", "http", "json", "logging", "pathlib", "ssl", "subprocess", "threading"}
+SLOW_FOR_A_COMMAND = {
+    "asyncio",
+    "email",
+    "http",
+    "json",
+    "logging",
+    "pathlib",
+    "ssl",
+    "subprocess",
+    "threading",
+    "urllib",
+}
 OF_EVERY_COMMAND = {
     *("contract.errors", "contract.form", "contract.line", "contract.paths", "contract.status"),
     *("schedulerd.control", "schedulerd.control.client", "schedulerd.errors"),

@@ -1,1 +1,1 @@
-"""The software GPU's tests, and what other rooms read of it: `record` (who executed when) and `paths`."""
+"""The software GPU's tests, and what other rooms read of it: `record` (which process executed when) and `paths`."""

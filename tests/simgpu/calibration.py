@@ -100,7 +100,7 @@ class NvshareLock:
         return time.monotonic() * self._speed
 
     def is_asked_to_stop(self, job: int) -> bool:
-        """Is the quantum over, and does somebody wait?"""
+        """Tell whether the quantum is over and another client waits."""
         with self._changed:
             over = self._queue[:1] == [job] and self._now() - self._granted > constant("quantum")
             if over and len(self._queue) == 1:
@@ -108,14 +108,14 @@ class NvshareLock:
             return over and len(self._queue) > 1
 
     def pass_on(self, job: int) -> None:
-        """After the device is drained: to the end of the queue."""
+        """Go to the end of the queue, after the device was drained."""
         with self._changed:
             self._queue.remove(job)
             self._queue.append(job)
             self._grant()
 
     def acquire(self, job: int) -> None:
-        """Before each kernel: waits for the lock unless it is held."""
+        """Wait for the lock before a kernel, unless it is held already."""
         with self._changed:
             if job not in self._queue:
                 self._queue.append(job)
@@ -127,7 +127,7 @@ class NvshareLock:
             self._last_use = float("inf")
 
     def used(self) -> None:
-        """The device is drained, and the host computes now."""
+        """Note that the device is drained and the host computes now."""
         with self._changed:
             self._last_use = self._now()
 
@@ -160,17 +160,17 @@ class _NoLock(NvshareLock):
 
 
 def kernels_of(workload: Workload) -> int:
-    """Kernels a phase."""
+    """Return the kernels of one phase."""
     return round(constant("phase") * workload.device_share / constant("kernel"))
 
 
 def rounds_of(workload: Workload) -> int:
-    """Phases a job."""
+    """Return the phases of one job."""
     return math.ceil(workload.solo * constant("job") / constant("phase"))
 
 
 def run_jobs(workload: Workload, jobs: int, mode: Mode) -> float:
-    """Runs so many jobs at once in this (client) process; the simulated seconds until the last is done."""
+    """Run so many jobs at once in this client process; return the simulated seconds until the last is done."""
     speed = constant("speed")
     lock = (NvshareLock if mode is Mode.LOCK else _NoLock)(speed)
     from tests.simgpu import clients  # the bindings load here, in the client, and outside of the measured time
@@ -250,13 +250,13 @@ def _measure(workload: Workload, jobs: int, mode: Mode) -> float:
 
 
 def planned_seconds(workload: Workload) -> float:
-    """A job alone, if nothing were ever late."""
+    """Return how long a job takes alone when no kernel is ever late."""
     on_device = kernels_of(workload) * constant("kernel")
     return rounds_of(workload) * (on_device + constant("phase") * (1 - workload.device_share))
 
 
 def cells() -> Iterator[Cell]:
-    """Measures all cells; each workload alone is the yardstick of its serial time."""
+    """Measure all cells; each workload alone gives its serial time."""
     kinds = ((2, Mode.NO_LOCK), (2, Mode.LOCK), (1, Mode.NO_LOCK))
     runs = [(workload, jobs, mode) for workload in WORKLOADS for jobs, mode in kinds]
     runs.sort(key=lambda run: run[0].published[run[2]] * run[1], reverse=True)

@@ -22,18 +22,18 @@ ANY_NAME = b"SGPU\0"
 
 
 def take(result: tuple[Any, ...]) -> Any:
-    """What a call gave, after its success."""
+    """Return the result of a call, which must have succeeded."""
     assert result[0] == cu.CUresult.CUDA_SUCCESS, result[0]
     return result[1] if len(result) == 2 else result[1:]
 
 
 def name(result: tuple[Any, ...]) -> str:
-    """The name of what a call answered."""
+    """Return the name of a call's error code."""
     return str(result[0].name).removeprefix("CUDA_ERROR_").removeprefix("CUDA_")
 
 
 def begin(device: int = 0) -> Any:
-    """The primary context of a device, current; gives the context."""
+    """Make the device's primary context current and return it."""
     take(cu.cuInit(0))
     context = take(cu.cuDevicePrimaryCtxRetain(take(cu.cuDeviceGet(device))))
     take(cu.cuCtxSetCurrent(context))
@@ -51,7 +51,7 @@ def launch(function: Any, stream: Any = 0) -> tuple[Any, ...]:
 
 
 def run_kernels(kernel_name: str, count: int) -> float:
-    """Launches so many, waits, and gives the seconds that took."""
+    """Launch so many kernels, wait for them, and return the seconds that took."""
     begin()
     function, began = kernel(kernel_name), time.monotonic()
     for _ in range(count):
@@ -85,7 +85,7 @@ def begin_on(device: int) -> None:
 
 
 def run_here(kernel_name: str, count: int) -> float:
-    """As run_kernels, in the context that is current already."""
+    """Do what `run_kernels` does, in the context that is current already."""
     function, began = kernel(kernel_name), time.monotonic()
     for _ in range(count):
         take(launch(function))
@@ -94,7 +94,7 @@ def run_here(kernel_name: str, count: int) -> float:
 
 
 def seconds_to_submit(kernel_name: str, count: int) -> float:
-    """How long it takes to launch so many, without waiting for them."""
+    """Return how long it takes to launch so many kernels without waiting for them."""
     begin()
     function, began = kernel(kernel_name), time.monotonic()
     for _ in range(count):
@@ -105,7 +105,7 @@ def seconds_to_submit(kernel_name: str, count: int) -> float:
 
 
 def use_managed(kernel_name: str, rounds: int) -> list[float]:
-    """Runs kernels that touch what was allocated; the seconds of each on the device."""
+    """Run kernels that touch the allocation; return the seconds of each on the device."""
     function, times = kernel(kernel_name), []
     for _ in range(rounds):
         start, end = take(cu.cuEventCreate(0)), take(cu.cuEventCreate(0))
@@ -126,7 +126,7 @@ def prefetch(pointer: int, megabytes: int, to_device: bool) -> None:
 
 
 def allocate_name(device: int) -> str:
-    """What allocating on a device answers."""
+    """Return the name of the error code of an allocation on a device."""
     take(cu.cuInit(0))
     answer, context = cu.cuDevicePrimaryCtxRetain(device)
     if answer != cu.CUresult.CUDA_SUCCESS:

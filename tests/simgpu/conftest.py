@@ -1,4 +1,4 @@
-"""Fixtures of the software GPU's tests: a machine of their own each."""
+"""Fixtures of the software GPU's tests: each test gets a machine of its own."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _libraries_are_built() -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """One T4 of 16 GB."""
+    """Return a machine with one T4 of 16 GB."""
     return Machine(tmp_path)
 
 
 @pytest.fixture
 def make_machine(tmp_path: Path) -> Callable[..., Machine]:
-    """A machine with these devices and settings."""
+    """Return a function that makes a machine with these devices and settings."""
 
     def make(devices: str = "1xT4-16GB", **settings: str) -> Machine:
         return Machine(tmp_path, devices, settings)

@@ -54,7 +54,7 @@ def _nothing_is_left(machine: Machine) -> str:
 
 
 def check_record(machine: Machine) -> int:
-    """No two intervals of a device overlap, all are in order; gives how many there are."""
+    """Check that no two intervals of a device overlap and all are in order; return how many there are."""
     record, total = machine.record(), 0
     assert record.lost() == 0, "the record wrapped: nothing can be said about what was overwritten"
     for card in record.cards:
@@ -66,7 +66,7 @@ def check_record(machine: Machine) -> int:
 
 
 def kills(machine: Machine, number: int, seed: int = 1) -> str:
-    """Kills so many programs under load, checking after each."""
+    """Kill so many programs under load, with a check after each."""
     crowd = Crowd(machine, random.Random(seed))
     began = time.monotonic()
     for _ in range(3):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def launch_costs(folder: Path, environment: dict[str, str], *arguments: str) -> tuple[float, float]:
-    """Nanoseconds a launch on 1 and on 4 threads, with the libcuda.so.1 of the environment."""
+    """Return ns for a launch on 1 and on 4 threads, with the libcuda.so.1 of the environment."""
     program = folder / "launch_cost"
     source = Path(__file__).with_name("programs") / "launch_cost.c"
     subprocess.run(["gcc", "-O2", "-pthread", source, "-o", program, "-ldl"], check=True)

@@ -1,4 +1,4 @@
-"""How long a cluster takes on this machine when everything is built, beside what was promised."""
+"""How long a cluster takes to start on this machine when everything is built, beside the promised time."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ def bench() -> Iterator[Row]:
 
 
 def _measure(make: Callable[[], AbstractContextManager[object]]) -> tuple[float, float]:
-    """Seconds to begin and to end."""
+    """Return the seconds to begin and to end."""
     began = time.monotonic()
     with make():
         ready = time.monotonic()

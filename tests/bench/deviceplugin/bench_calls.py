@@ -1,4 +1,4 @@
-"""How long the kubelet's calls take, in the plugin and over its socket: it admits no other pod meanwhile."""
+"""How long the kubelet's calls take, in the plugin and over its socket: meanwhile it admits no other pod."""
 
 import random
 import statistics
@@ -15,8 +15,8 @@ from contract.load import GpuLoad
 from contract.sharing import placement
 from contract.sharing.placement import Policy
 from contract.sharing.scoring import Weights, penalties
-from deviceplugin.core.device_list import View
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.core.device_list import DeviceList
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.layout import Layout
@@ -32,7 +32,7 @@ IDS = sorted(INVENTORY.slot_of)
 
 
 def milliseconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """The median, after a warm-up: on a busy machine the slow end tells of the machine."""
+    """Return the median after a warm-up; on a busy machine the slow end tells of the machine."""
     times = []
     for _ in range(rounds + 10):
         began = time.perf_counter()
@@ -49,12 +49,12 @@ def request_of(size: int) -> messages.PreferredAllocationRequest:
 
 @contextmanager
 def parts_of(folder: Path) -> Iterator[Parts]:
-    """Everything that the calls need, on a node of temp folders."""
+    """Return everything that the calls need, on a node of temporary folders."""
     (folder / "hook.so").write_bytes(b"hook")
     files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
     files.prepare()
     yield Parts(
-        board=Board(View(INVENTORY)),
+        publisher=Publisher(DeviceList(INVENTORY)),
         files=files,
         tell=lambda _: None,
         start_check=NodeCheck(files, lambda: False, lambda _: None),
@@ -63,13 +63,13 @@ def parts_of(folder: Path) -> Iterator[Parts]:
 
 
 def bench() -> Iterator[Row]:
-    """GetPreferredAllocation for 16 GPUs of 100 slots, Allocate, and both over the socket."""
+    """Measure GetPreferredAllocation for 16 GPUs of 100 slots, Allocate, and both over the socket."""
     loads = penalties([GpuLoad(uuid=uuid, busy=random.random()) for uuid in INVENTORY.slots_on], Weights())
     for size in (1, 8):
         asked = request_of(size)
-        took = milliseconds(partial(prefer, asked, View(INVENTORY), Policy))
+        took = milliseconds(partial(prefer, asked, DeviceList(INVENTORY), Policy))
         yield Row(what=f"GetPreferredAllocation, 1600 slots, size {size}", value=took, unit="ms", limit=2.0)
-    weighed = milliseconds(lambda: prefer(request_of(8), View(INVENTORY), lambda: Policy(penalty=loads)))
+    weighed = milliseconds(lambda: prefer(request_of(8), DeviceList(INVENTORY), lambda: Policy(penalty=loads)))
     built = milliseconds(lambda: request_of(8))
     yield Row(what="… load-aware", value=max(weighed - built, 0.0), unit="ms", limit=2.0)
     wanted = placement.Request(available=tuple(IDS), size=1)
@@ -84,7 +84,7 @@ def bench() -> Iterator[Row]:
 
 
 def bench_allocate(parts: Parts) -> Iterator[Row]:
-    """The call's own work: folder, record and spec included."""
+    """Measure the call's own work: folder, record and spec included."""
     plugin, ids = DevicePlugin(parts, Streams()), iter(IDS)
 
     def allocate() -> None:
@@ -98,7 +98,7 @@ def bench_allocate(parts: Parts) -> Iterator[Row]:
 
 
 def bench_socket(parts: Parts, folder: Path) -> Iterator[Row]:
-    """Over a real unix socket, gRPC on both sides included (in one process: the client's time counts too)."""
+    """Measure over a real unix socket with gRPC on both sides; one process, so the client's time counts too."""
     kubelet = Kubelet(folder).start()
     server = PluginServer(folder, parts)
     server.start()

@@ -1,7 +1,7 @@
-"""The hook's figures, on simgpu at speed 1: beside the bare stand-in, or the limit that was set.
+"""The hook's figures on simgpu at speed 1, beside the bare stand-in or the limit that was set.
 
-`make bench ROOM=hook`. A machine that is busy otherwise shows in everything but the overheads, which are the least of
-several rounds of processor time.
+`make bench ROOM=hook` runs it.  A busy machine changes every figure but the overheads: these are the least processor
+time of several rounds.
 """
 
 import statistics

@@ -1,7 +1,7 @@
-"""Two of simgpu's calibrated jobs at once, by the hook and the daemon, against one after the other.
+"""Two of simgpu's calibrated jobs at once, with the hook and the daemon, against one after the other.
 
-Jobs, card and times are those of `tests.simgpu.calibration`, every time divided by what the row says.  Both sides count
-from the start of the first process to the end of the last.
+Jobs, card and times are those of `tests.simgpu.calibration`, with every time divided by the number in the row.  Both
+sides count from the start of the first process to the end of the last.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """What a hand-off costs beside a C epoll echo in the same run; what an idle daemon costs; memory; the load query.
 
-The clients are one C program, so that both daemons are measured by the same hand: from just before `done` is written to
-when `epoll_wait` has the next one's `grant`.  The yardstick is the least there is: it reads, takes the next of a ring,
-writes a fixed line; no gate, no turn to check, no `wanted`.  Both run turn about, the median of the rounds counts, and
-both are measured in two places: on the clients' own core, where the echo is fastest and nothing of ours hides behind
-anybody's waking up, and on another, where waking up across cores is much of either's time.
+The clients are one C program, so both daemons are measured in the same way.  The time runs from just before `done` is
+written to the moment at which `epoll_wait` has the next client's `grant`.  The echo does the least that is possible: it
+reads, takes the next of a ring and writes a fixed line, with no gate, no turn to check and no `wanted`.  Both run
+alternately, and the median of the rounds counts.  Both are measured in two places.  On the clients' own core the echo
+is fastest, and no waking up hides our own cost.  On another core, waking up across cores is much of the time of both.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ PLACES = {"one core": CORES[-1], "a core each": CORES[0]}
 
 
 def compiled(name: str, folder: Path) -> Path:
-    """A C program of this folder, built into another."""
+    """Build a C program of this folder into another folder."""
     program = folder / name
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-Wstrict-prototypes"]
     subprocess.run(["gcc", "-O2", "-std=c11", *warnings, "-o", program, HERE / f"{name}.c"], check=True)
@@ -43,7 +43,7 @@ def compiled(name: str, folder: Path) -> Path:
 
 
 def handoffs(program: Path, path: Path, clients: int, *, core: int, hello: bool) -> list[float]:
-    """Microseconds from `done` to the next `grant`, sorted."""
+    """Return microseconds from `done` to the next `grant`, sorted."""
     command = [str(program), str(path), str(clients), str(HANDOFFS), *(["hello"] if hello else [])]
     with started_on(core):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -54,7 +54,7 @@ def handoffs(program: Path, path: Path, clients: int, *, core: int, hello: bool)
 
 @contextlib.contextmanager
 def started_on(core: int) -> Iterator[None]:
-    """Whoever is started meanwhile stays on that core."""
+    """Start processes on that core while the block runs."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -117,14 +117,14 @@ def _handoff(folder: Path, programs: tuple[Path, Path], count: int, place: str) 
 
 
 def _scrape(observer: psutil.Process) -> int:
-    """Bytes of the page of metrics."""
+    """Return the bytes of the page of metrics."""
     port = next(one.laddr.port for one in observer.net_connections() if one.status == psutil.CONN_LISTEN)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         return len(answer.read())
 
 
 def _footprint(folder: Path) -> Iterator[Row]:
-    """16 GPUs, 200 clients that have all of them."""
+    """Measure the memory for 16 GPUs and 200 clients that have all of them."""
     gpus = ",".join(f"GPU-{number}" for number in range(16))
     with observed_daemon(folder, "--side-by-side=never") as (daemon, observer):
         assert daemon.process is not None
@@ -162,7 +162,7 @@ def _load_query(daemon: Daemon) -> float:
 
 
 def _idle(folder: Path) -> Iterator[Row]:
-    """200 clients at rest: both processes together, over ten seconds."""
+    """Measure 200 clients at rest: both processes together, over ten seconds."""
     with observed_daemon(folder, "--side-by-side=never") as (daemon, observer):
         assert daemon.process is not None
         everybody = [Client(daemon.socket, container=f"c{i}") for i in range(200)]

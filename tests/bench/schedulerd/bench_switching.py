@@ -1,6 +1,6 @@
 """What switching costs when working sets do not fit together: the software GPU's own record of paging, under the hook.
 
-A small card stands for a large one: the same ratio of working set, card and paging rate gives the same share.
+A small card can stand for a large one: the same ratio of working set, card and paging rate gives the same share.
 """
 
 import itertools

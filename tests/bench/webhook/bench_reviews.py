@@ -1,6 +1,6 @@
 """What a review costs, beside a minimal Go server that does the same (`yardstick/`), measured in the same run.
 
-Processor time is the steadier figure on a machine with neighbours; latency is what a pod's creation gains.
+On a machine with neighbours, processor time is the steadier figure.  Latency is what the creation of a pod gains.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Rival:
 
 
 def bench() -> Iterator[Row]:
-    """The tables of DESIGN part 3's figures."""
+    """Measure the tables of DESIGN part 3's figures."""
     if shutil.which("go") is None:
         raise RuntimeError("there is no Go compiler to build the yardstick with")
     with tempfile.TemporaryDirectory() as name:
@@ -98,7 +98,7 @@ def _in_namespace_on() -> bytes:
 
 
 def _latencies(plane: ControlPlane, program: Path, folder: Path) -> Iterator[Row]:
-    """Pod creates with no webhook, Go's, ours: the three in turn, so that neighbours disturb them alike."""
+    """Measure pod creates with no webhook, with Go's and with ours, in turn: neighbours disturb all three alike."""
     client = ApiClient(plane)
     bundle = Path(plane.authority.certificate).read_bytes()
     found: dict[str, list[float]] = {"none": [], "go": [], "ours": []}
@@ -126,7 +126,7 @@ def _registered(plane: ControlPlane, rival: Rival | None, bundle: bytes) -> Iter
 
 
 def _settle(client: ApiClient, *, is_called: bool) -> None:
-    """Until the configuration is in force, and then some, so that connections are warm."""
+    """Wait until the configuration is in force, and a little longer, so that connections are warm."""
     until = time.monotonic() + 20
     while _is_completed(client) is not is_called:
         assert time.monotonic() < until

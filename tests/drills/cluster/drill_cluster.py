@@ -1,4 +1,4 @@
-"""Clusters begun, killed and begun again, many times and at once: the next finds a clean machine each time."""
+"""Clusters begun, killed and begun again, many times and at once: each finds a clean machine."""
 
 import random
 import signal
@@ -38,7 +38,7 @@ def kill_at_any_moment() -> str:
 
 
 def clusters_at_once() -> str:
-    """Several clusters side by side, each with two nodes that are Ready."""
+    """Start several clusters side by side, each with two nodes that are Ready."""
     many = count(3)
     with ThreadPoolExecutor(many) as pool:
         seconds = list(pool.map(lambda _: _begin_and_end(), range(many)))
@@ -52,7 +52,7 @@ def _begin_and_end() -> float:
 
 
 def abandoned_are_found_once() -> str:
-    """After all of it nothing is left to remove."""
+    """Check that nothing is left to remove after all of it."""
     left = leftovers.remove_abandoned(say=print)
     if left:
         raise AssertionError(f"still there: {left}")

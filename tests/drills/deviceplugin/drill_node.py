@@ -19,7 +19,7 @@ Scenario = Callable[[NodePlugin, Pods], str]
 
 @functools.cache
 def shared_node() -> Node:
-    """One node for all drills of a run, ended with it: its start is a tenth of a drill's time."""
+    """Start one node for all drills of a run: a start takes a tenth of a drill's time."""
     stack = ExitStack()
     atexit.register(stack.close)
     node = stack.enter_context(cluster()).nodes[0]
@@ -28,7 +28,7 @@ def shared_node() -> Node:
 
 
 def on_node(scenario: Scenario, *, odd: str = "shuffled", labels: dict[str, str] | None = None) -> Callable[[], str]:
-    """The scenario with a plugin that has just been started."""
+    """Run the scenario with a plugin that has just been started."""
 
     def run() -> str:
         node = shared_node()
@@ -50,7 +50,7 @@ def spread_evenly(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def spread_without_preference(plugin: NodePlugin, pods: Pods) -> str:
-    """20 pods, since 40 fill the node however they are placed.  The kubelet draws; one draw in 34 is even."""
+    """Create 20 pods, since 40 fill the node however they are placed; one random draw in 34 is even."""
     for _ in range(4):
         found = scenarios.spread(plugin, pods, 20)
         if found != [5, 5, 5, 5]:

@@ -1,4 +1,4 @@
-"""`make drills`: a thousand processes killed in mid-allocation."""
+"""`make drills`: a thousand processes are killed in mid-allocation."""
 
 from tests.hook.support.killing import kill_in_mid_allocation
 from tests.runners.drills import Drill, count

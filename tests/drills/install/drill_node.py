@@ -1,7 +1,7 @@
-"""Things that go wrong on a node with everything installed and pods with vGPUs running: nobody may notice.
+"""Faults on a node with everything installed and pods with vGPUs running: no pod may notice them.
 
-Each function takes the house and returns its figures; `make drills` runs them at full counts on a house of their own,
-pytest at reduced ones on the tests' house.
+Each function takes the installed node (`House`) and returns its figures.  `make drills` runs them at full counts on a
+node of their own, pytest at reduced counts on the tests' node.
 """
 
 import contextlib

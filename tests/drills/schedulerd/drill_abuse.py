@@ -3,6 +3,7 @@
 The figures: how long a neighbour on another GPU waits for its grants, and what the daemon needs of its memory limit,
 socket buffers in the kernel included.  Where the machine has control groups (as root), the hostile container is held
 to 100 milli-CPU and the daemon to the limit of its manifest; elsewhere both go without, and the figures say so.
+The daemon and the neighbour go first: what other programs of the machine take from them is not what is asked here.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -25,8 +27,9 @@ from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence
 from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
+from tests.runners.realtime import going_first
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GROUPS = Path("/sys/fs/cgroup")
 CONNECTIONS = 250
 MIB = 1 << 20
@@ -36,7 +39,7 @@ EXCLUSIVE = "--side-by-side=never"
 
 
 def memory_limit() -> int:
-    """Bytes that the manifest gives the daemon."""
+    """Return the bytes that the manifest gives the daemon."""
     text = (ROOT / "manifests/base/schedulerd.yaml").read_text()
     (container,) = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
     return int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * MIB
@@ -44,7 +47,7 @@ def memory_limit() -> int:
 
 @contextlib.contextmanager
 def group(controller: str, settings: dict[str, object]) -> Iterator[Path | None]:
-    """A control group (version 1) with these settings, or None where this machine gives none."""
+    """Make a control group (version 1) with these settings; return None where this machine gives none."""
     folder = GROUPS / controller / f"nvshare-drill-{os.getpid()}-{next(_SERIAL)}"
     try:
         folder.mkdir()
@@ -78,7 +81,7 @@ def put_into(folder: Path | None, pid: int) -> None:
 
 @contextlib.contextmanager
 def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
-    """A hostile container for the length of a block, held to a tenth of a core."""
+    """Run a hostile container for the length of a block, held to a tenth of a core."""
     command = [sys.executable, "-m", "tests.fakes.wire.abuser", kind, str(path), gpu, str(connections)]
     with group("cpu", {"cpu.cfs_period_us": 100_000, "cpu.cfs_quota_us": 10_000}) as slow:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -93,15 +96,8 @@ def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
             process.wait()
 
 
-def go_first(*pids: int) -> None:
-    """Put the neighbour and the daemon before whatever else the machine does; the hostile container is held anyway."""
-    for pid in pids:
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, pid, -15)
-
-
 def grants_of_a_neighbour(client: Client, seconds: float) -> list[float]:
-    """Milliseconds from `want` to `grant`, sorted; a pause between two turns, as a program makes it."""
+    """Return milliseconds from `want` to `grant`, sorted, with a pause after each turn as programs make it."""
     waits, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
         began = time.perf_counter()
@@ -139,8 +135,7 @@ def abuse(kind: str, seconds: float, *, connections: int = CONNECTIONS, containe
     ):
         assert node.daemon.process is not None
         memory = Memory(node.daemon.process.pid, held)
-        go_first(os.getpid(), node.daemon.process.pid)
-        hostile.callback(os.setpriority, os.PRIO_PROCESS, os.getpid(), 0)
+        hostile.enter_context(going_first(os.getpid(), node.daemon.process.pid))
         neighbour = joined(node, "neighbour", "GPU-1")
         before = grants_of_a_neighbour(neighbour, min(2.0, seconds))
         for number in range(containers):
@@ -177,7 +172,7 @@ def judged(
 
 
 def add(node: Containers, key: str, gpu: str) -> Path:
-    """A container that the daemon knows, and its socket."""
+    """Make a container that the daemon knows, and return its socket."""
     node.add(key, gpu, weight=100)
     return node.allocations / key / "scheduler.sock"
 
@@ -187,7 +182,7 @@ def joined(node: Containers, key: str, gpu: str) -> Client:
 
 
 def storm(node: Containers, processes: int) -> float:
-    """An honest container's processes all say hello at once, and what they have: seconds until all are welcomed."""
+    """Return seconds until all processes of an honest container are welcomed, when all say hello at once."""
     path = add(node, "honest", "GPU-1")
     began = time.monotonic()
     clients = [Client(path, container="honest", hello=False) for _ in range(processes)]
@@ -203,7 +198,7 @@ def storm(node: Containers, processes: int) -> float:
 
 
 def honest_storm(processes: int) -> str:
-    """All processes of the largest container come back at once, as after a restart of the daemon."""
+    """Bring all processes of the largest container back at once, as after a restart of the daemon."""
     with tempfile.TemporaryDirectory() as name, known_containers(Path(name), EXCLUSIVE) as node:
         took = storm(node, processes)
     if took > ANNOUNCE_MS / 1000:
@@ -212,10 +207,7 @@ def honest_storm(processes: int) -> str:
 
 
 DRILLS = [
-    *(
-        Drill(f"a hostile container with a tenth of a core: {kind}", lambda kind=kind: abuse(kind, count(30)))
-        for kind in KINDS
-    ),
+    *(Drill(f"a hostile container with a tenth of a core: {kind}", partial(abuse, kind, count(30))) for kind in KINDS),
     Drill("five hostile containers that never read", lambda: abuse("unread", count(30), containers=5)),
     Drill("the largest honest container comes back at once", lambda: honest_storm(256)),
 ]

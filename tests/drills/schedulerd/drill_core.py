@@ -15,7 +15,7 @@ VALUES += ["gang", "0000000a.1@GPU-1", "", "é", "a=b", "GPU-" + "x" * 70, "1e9"
 
 
 def states(examples: int) -> str:
-    """The stateful property test, long."""
+    """Run the stateful property test for long."""
     VISITED.clear()
     run_state_machine_as_test(
         Scheduler,
@@ -27,7 +27,7 @@ def states(examples: int) -> str:
 
 
 def gangs(minutes: float, gpus: int) -> str:
-    """Three overlapping gangs, one of all GPUs, per-device and single clients."""
+    """Run three overlapping gangs, one of them on all GPUs, with per-device and single clients."""
     simulation, workers = crowded("fair", gpus, seed=gpus)
     began = time.monotonic()
     simulation.run(60 * minutes)

@@ -1,7 +1,7 @@
-"""What kills a scheduler, done to this one: real processes, real sockets, full counts.
+"""The faults that kill a scheduler, tried on this one: real processes, real sockets, full counts.
 
-Each fault that the peers' daemon shows (deaths by two clients' end, a silent holder, a forked child, an open control
-socket, a clock step, a thinking client) is a drill here.
+Each fault that other projects' daemons show has a drill here: deaths when two clients end, a silent holder, a forked
+child, an open control socket, a clock step, a client that thinks.
 """
 
 from tests.runners.drills import Drill, count

@@ -1,8 +1,8 @@
-"""kill -9 at any instruction: the shared file stays whole, and what the killed had is gone.
+"""kill -9 at any instruction: the shared file stays whole, and nothing of the killed process is left in it.
 
-Programs that spend most of their time inside transactions (short kernels, each waited for, memory that pages) are
-killed at random moments.  After every kill the state is checked; at the end the record too: no interval lies over
-another.
+The programs spend most of their time inside transactions (short kernels, each waited for, memory that pages), and are
+killed at random moments.  The state is checked after every kill.  At the end the record is checked too: no two of its
+intervals overlap.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tests.webhook.serving.fuzz_runs import fuzz_pods, fuzz_raw, served
 
 
 def stalled(clients: int = count(1_200)) -> str:
-    """Idle, silent and half-handshaken connections, all at once; good requests meanwhile."""
+    """Hold idle, silent and half-handshaken connections, all at once, while good requests are answered."""
     with served() as (server, files):
         share = max(1, clients // 3)
         silent, half, idle = (hold(stall, server.port, files.authority, count=share) for stall in STALLS[:3])
@@ -33,7 +33,7 @@ def stalled(clients: int = count(1_200)) -> str:
 
 
 def fresh_connections(connections: int = count(12_000)) -> str:
-    """Fresh TLS connections; memory stays."""
+    """Open fresh TLS connections; memory must not grow."""
     with served() as (server, files):
         process = psutil.Process(server.worker())
 
@@ -51,7 +51,7 @@ def fresh_connections(connections: int = count(12_000)) -> str:
 
 
 def burst() -> str:
-    """64 at once, ten times in a row, through a real API server with every policy."""
+    """Send 64 reviews at once, ten times in a row, through a real API server with every policy."""
     with control_plane(Options()) as plane:
         plane.create_namespace("on", labels=OPTED_IN)
         plane.create_namespace("off")

@@ -1,6 +1,6 @@
 """A hostile container as one program: many connections on the container's own socket, each with valid lines only.
 
-Run as `python -m tests.schedulerd.abuser KIND SOCKET GPU CONNECTIONS`; it goes on until it is killed.
+Run it as `python -m tests.fakes.wire.abuser KIND SOCKET GPU CONNECTIONS`; it goes on until it is killed.
 """
 
 import contextlib
@@ -25,8 +25,9 @@ class Link:
 
     def send(self) -> None:
         """Write as much as the socket takes now."""
+        self.socket = self.socket or greeted(self.path, self.gpu)
         if self.socket is None:
-            self.socket = greeted(self.path, self.gpu)
+            return
         try:
             while True:
                 self.rest = self.rest or self.block

@@ -1,6 +1,6 @@
-"""Containers as the device plugin makes them: an allocation folder each, whose socket is its identity.
+"""Containers as the device plugin makes them: each has an allocation folder, whose socket is its identity.
 
-Writes the two files of an allocation.
+It writes the two files of an allocation.
 """
 
 import json
@@ -24,7 +24,7 @@ class Containers:
         self.daemon.socket = self.daemon.control  # there is no shared one; who is ready answers here as well
 
     def add(self, key: str, *uuids: str, **facts: object) -> Path:
-        """A container with these GPUs; the sockets folder that its programs are given."""
+        """Make a container with these GPUs; return the sockets folder that its programs are given."""
         home, mine = self.allocations / key, self.folder / f"sockets-{key}"
         home.mkdir()
         mine.mkdir()
@@ -43,7 +43,7 @@ class Containers:
 
 @contextmanager
 def known_containers(folder: Path, *flags: str) -> Iterator[Containers]:
-    """The daemon for the length of a block."""
+    """Run the daemon for the length of a block."""
     containers = Containers(folder, *flags)
     containers.daemon.start()
     try:

@@ -1,6 +1,6 @@
-"""A client of the protocol and a daemon as a process: what drills, benches and tests over real sockets are made of.
+"""A client of the protocol and a daemon as a process, for drills, benches and tests over real sockets.
 
-The client speaks PROTOCOL.md with the contract's line codec and nothing of the daemon's own code.
+The client speaks PROTOCOL.md with the contract's line codec and none of the daemon's own code.
 """
 
 import array
@@ -68,7 +68,7 @@ class Client:
         self.say("done", turn=turn or self.turn, reason=reason)
 
     def hear(self, *verbs: str, within: float = PATIENCE) -> Line:
-        """The next message; it must be one of these."""
+        """Return the next message, which must be one of these."""
         line = self.next(within=within)
         if line is None or line.verb not in verbs:
             raise Silence(f"{self.container} waited {within} s for {' or '.join(verbs)} and heard {line}")
@@ -89,7 +89,7 @@ class Client:
         return line
 
     def until(self, verb: str, within: float = PATIENCE) -> Line:
-        """The next message of this verb; others before it are passed over."""
+        """Return the next message with this verb; skip others before it."""
         end = time.monotonic() + within
         while (line := self.next(within=max(0.0, end - time.monotonic()))) is not None:
             if line.verb == verb:
@@ -97,7 +97,7 @@ class Client:
         raise Silence(f"{self.container} waited {within} s for {verb}")
 
     def word(self, place: int = 0) -> int:
-        """The gate's word of a GPU."""
+        """Return the gate's word of a GPU."""
         assert self.gate is not None
         value: int = struct.unpack_from("=I", self.gate, layout.gate_word(place))[0]
         return value
@@ -162,7 +162,7 @@ class Daemon:
 
 @contextmanager
 def running_daemon(folder: Path, *flags: str) -> Iterator[Daemon]:
-    """A daemon for the length of a block."""
+    """Run a daemon for the length of a block."""
     daemon = Daemon(folder, *flags)
     daemon.start()
     try:

@@ -1,6 +1,7 @@
-"""Many clients over real sockets in one process, each doing what PROTOCOL.md asks, the daemon's loss included.
+"""Many clients over real sockets in one process; each does what PROTOCOL.md asks, even when the daemon is lost.
 
-Whoever holds a GPU is on the board; a grant that meets another holder there is a double grant, found at that moment.
+Every holder of a GPU is on the board.  A grant that meets another holder there is a double grant, and is found at that
+moment.
 """
 
 import random
@@ -100,7 +101,7 @@ class Crowd:
             self.step(min(until, self._next_due()) - now)
 
     def run_until(self, said: Callable[[], object], within: float) -> float:
-        """Seconds until something is true."""
+        """Run until something is true, and return the seconds that took."""
         began = time.monotonic()
         while not said():
             if time.monotonic() - began > within:
@@ -167,7 +168,7 @@ class Crowd:
         self.served_since.add(one.key)
 
     def gate_is_open(self, gpu: str) -> bool:
-        """Whether who is on the board may still launch; it may not have read yet that its turn was taken."""
+        """Tell whether a holder on the board may still launch; it may not have read yet that its turn was taken."""
         holder = next(member for member in self.members if member.key == self.board[gpu])
         return holder.client is None or holder.client.word(holder.gpus.split(",").index(gpu)) != 0
 
@@ -179,7 +180,7 @@ class Crowd:
         self.want(one)
 
     def hear_wanted(self, one: Member, words: Mapping[str, str]) -> None:
-        """It is always busy while it holds."""
+        """Ignore that another client waits: this one is busy for as long as it holds."""
 
     def hear_error(self, one: Member, words: Mapping[str, str]) -> None:
         raise AssertionError(f"{one.key} heard {dict(words)}")

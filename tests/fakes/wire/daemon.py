@@ -1,6 +1,6 @@
-"""The daemon's end of the wire, played line by line: what a test says is said, what it expects must come.
+"""A scripted daemon on the wire: it sends the lines that a test names, and fails when an expected line does not come.
 
-Speaks PROTOCOL.md with the contract's codec and layouts; decides nothing.
+It speaks PROTOCOL.md with the contract's codec and layouts, and decides nothing.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ class Ledger:
         self.memory[at : at + 8] = struct.pack("=Q", owner)
 
     def fields(self, slot: int, gpu: int = 0) -> tuple[int, int, int, int]:
-        """Pageable, unpageable, peak, context."""
+        """Return pageable, unpageable, peak and context."""
         at = layout.ledger_slot(self.gpus, slot) + layout.LINE * (1 + gpu)
         found: tuple[int, int, int, int] = struct.unpack_from("=4Q", self.memory, at)
         return found
@@ -103,7 +103,7 @@ class Connection:
         return self.inbox.popleft()
 
     def hear(self, verb: str, *, within: float = PATIENCE, passing: tuple[str, ...] = ("using",), **words: str) -> Line:
-        """The next line; those in `passing` are passed over."""
+        """Return the next line; skip those in `passing`."""
         line = self.next(within=within)
         while line is not None and line.verb in passing and line.verb != verb:
             line = self.next(within=within)
@@ -143,7 +143,7 @@ class Peer:
         return bool(select.select([self._listener], [], [], within)[0])
 
     def welcome(self, connection: Connection, **words: object) -> Line:
-        """Hears the hello and answers it."""
+        """Read the hello and answer it."""
         hello = connection.hear("hello")
         slot, self.clients = self.clients, self.clients + 1
         self.ledger.set_owner(slot, self.clients)
@@ -154,7 +154,7 @@ class Peer:
         return hello
 
     def grant(self, connection: Connection, gpu: int = 0, **words: object) -> str:
-        """Opens the gate and says so."""
+        """Open the gate and send the grant."""
         self.counter += 1
         turn = f"{self.epoch}.{self.counter}"
         self.gate.set(gpu, self.counter)
@@ -172,7 +172,7 @@ class Peer:
 
 @contextlib.contextmanager
 def _working_in(folder: Path):  # type: ignore[no-untyped-def]
-    """A socket's address holds 107 bytes; a test's folder may be deeper."""
+    """Change to the folder for the length of a block, since a socket's address holds only 107 bytes."""
     before = Path.cwd()
     os.chdir(folder)
     try:

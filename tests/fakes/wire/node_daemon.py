@@ -1,4 +1,4 @@
-"""The daemon as on a node: one socket an allocation."""
+"""The daemon as on a node: one socket for each allocation."""
 
 import json
 import time
@@ -22,7 +22,7 @@ class NodeDaemon(Daemon):
             self.socket = ready
 
     def allocate(self, key: str, *uuids: str, created: float = 1.0) -> Path:
-        """What the device plugin does: the folder comes whole, or its description is replaced."""
+        """Do what the device plugin does: rename a whole folder into place, or replace its description."""
         text = json.dumps(
             {"key": key, "uuids": uuids, "device_ids": [f"{uuid}__0" for uuid in uuids], "created": created}
         )

@@ -1,4 +1,4 @@
-"""A daemon with its observer, as processes."""
+"""A daemon with its observer, each in its own process."""
 
 import contextlib
 import time
@@ -12,7 +12,7 @@ from tests.fakes.wire.client import PATIENCE, Daemon, running_daemon
 
 @contextlib.contextmanager
 def observed_daemon(folder: Path, *flags: str) -> Iterator[tuple[Daemon, psutil.Process]]:
-    """A daemon with its observer."""
+    """Run a daemon with its observer."""
     with running_daemon(folder, "--observer=spawn", "--metrics-port=0", "--log-level=info", *flags) as daemon:
         assert daemon.process is not None
         yield daemon, observer_of(daemon.process.pid)

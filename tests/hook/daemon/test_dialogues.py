@@ -152,7 +152,7 @@ class Stage:
         self.connection.say(line.verb, **words)
 
     def open_gate(self, words: dict[str, str]) -> None:
-        """It is the container's: open for all its processes when one of them is granted a turn."""
+        """Open the container's gate, which all its processes share, when one of them is granted a turn."""
         assert self.peer
         self.turn = words["turn"]
         for gpu in words["gpus"].split(","):

@@ -1,4 +1,4 @@
-"""Every way a program finds a driver function leads to the hook; everything else it finds as before."""
+"""Every way in which a program finds a driver function leads to the hook.  All other symbols are found as before."""
 
 import subprocess
 from pathlib import Path
@@ -40,13 +40,13 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    """What the program found, by way."""
+    """Return what the program found in each way."""
     folder = tmp_path_factory.mktemp("lookups")
     return _found(Machine(folder), _foreign(folder))
 
 
 def _foreign(folder: Path) -> Path:
-    """A library with a function of its own of the driver's name."""
+    """Build a library that has a function of its own with the name of a driver function."""
     library = folder / "libforeign.so"
     source = "int cuLaunchKernel(void) { return 1; }"
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
@@ -69,7 +69,7 @@ def test_it_finds(found: dict[str, tuple[str, str]], way: str, library: str, sym
 
 
 def test_a_form_that_is_newer_than_the_hook_is_left_alone_and_said_once(machine: Machine) -> None:
-    """A driver of tomorrow, which knows one function in two forms."""
+    # A future driver knows one function in two forms.
     source = """
     int cuLaunchKernel(void) { return 1; }
     int cuLaunchKernel_v9(void) { return 9; }
@@ -102,7 +102,7 @@ def test_a_look_up_that_is_not_for_cuda_finds_what_it_found_before(machine: Mach
 
 
 def test_a_program_without_cuda_does_not_see_any(machine: Machine) -> None:
-    """Our wrappers are in its memory; looking for the driver's functions still finds none."""
+    # Our wrappers are in the program's memory, and yet a look-up of the driver's functions finds none.
     code = "import ctypes; print(hasattr(ctypes.CDLL(None), 'cuInit'), hasattr(ctypes.CDLL(None), 'cuLaunchKernel'))"
 
     ended = machine.run("python3", "-c", code, LD_LIBRARY_PATH="")
@@ -111,7 +111,7 @@ def test_a_program_without_cuda_does_not_see_any(machine: Machine) -> None:
 
 
 def test_a_library_that_looks_behind_itself_is_its_own_caller(machine: Machine) -> None:
-    """RTLD_NEXT from a library preloaded behind us gives the next after *it*, as without us."""
+    # RTLD_NEXT from a library that is preloaded behind us gives the next symbol after that library, as without us.
     library = machine.folder / "libbehind.so"
     source = """
     #define _GNU_SOURCE
@@ -132,7 +132,7 @@ def test_a_library_that_looks_behind_itself_is_its_own_caller(machine: Machine) 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["looks-up", "forks"])
 def test_a_library_s_constructor_may_look_up_or_fork_while_another_thread_begins(machine: Machine, how: str) -> None:
-    """The constructor runs under the loader's lock: nothing of ours may hold a lock while it asks the loader."""
+    # The constructor runs under the loader's lock, so no lock of ours may be held while we ask the loader.
     library = machine.folder / "libslow.so"
     source = """
     #define _GNU_SOURCE

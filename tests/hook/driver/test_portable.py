@@ -1,4 +1,4 @@
-"""One build for every image: it loads from glibc 2.17 on, and is harmless in musl, static and CUDA-less programs."""
+"""One build for every image: it loads from glibc 2.17 on, and does no harm in musl, static and CUDA-less programs."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def portable() -> Path:
 
 @pytest.fixture(scope="session")
 def musl() -> Path:
-    """musl's loader, from Debian's own package, kept in the cache."""
+    """Return musl's loader, from Debian's own package in the cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "nvshare-guard" / "musl"
     loader = cache / "lib" / "ld-musl-x86_64.so.1"
     if not loader.exists():

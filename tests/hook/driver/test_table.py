@@ -23,7 +23,7 @@ STREAMLESS_WORK = re.compile(r"cu(Launch|Memcpy|Memset|MemPrefetch|MemDiscard|Gr
 
 
 def concerns_us(name: str, parameters: str, with_stream: set[str]) -> bool:
-    """Stream-taking, putting work on a GPU, or allocating: by parameters, what they point at, and by name."""
+    """Tell by name and parameters whether a function takes a stream, puts work on a GPU, or allocates."""
     takes_stream = not with_stream.isdisjoint(re.findall(r"\w+", parameters))
     return takes_stream or bool(ALLOCATES.match(name) or STREAMLESS_WORK.match(name))
 
@@ -54,7 +54,7 @@ def test_no_exemption_is_without_use_and_none_hides_a_wrapped_function() -> None
     assert not [(pattern, name) for pattern in EXEMPT for name in fnmatch.filter(wrapped, pattern)]
 
 
-def test_what_the_table_says_is_used_is_called() -> None:
+def test_functions_that_the_table_says_are_used_are_called() -> None:
     code = "".join(path.read_text() for path in (ROOT / "hook").rglob("*.[ch]"))
     called = set(re.findall(r"\bdriver\.(\w+)", code))
 
@@ -63,7 +63,7 @@ def test_what_the_table_says_is_used_is_called() -> None:
 
 @pytest.mark.parametrize("version", FOLDERS)
 def test_every_prototype_is_nvidia_s(version: str, tmp_path: Path) -> None:
-    """The compiler decides: a pointer of our type takes the address of theirs."""
+    # The compiler decides: a pointer of our type takes the address of their function.
     declared = read_functions(FOLDERS[version])
     lines = ["#define __CUDA_API_VERSION_INTERNAL", "#include <cuda.h>"]
     lines += [f"CUresult (*const check_{one.symbol})({one.parameters}) = {one.symbol};" for one in _of(declared)]
@@ -96,7 +96,7 @@ def test_every_version_is_one_at_which_the_name_changed(version: str) -> None:
 
 @pytest.mark.parametrize("version", FOLDERS)
 def test_our_structures_are_laid_out_as_nvidia_s(version: str, tmp_path: Path) -> None:
-    """Sizes and places of what the hook reads, measured with each set of headers."""
+    # Sizes and offsets of the fields that the hook reads, measured with each set of headers.
     probes = {
         "CUlaunchConfig": ("hStream", "numAttrs"),
         "CUDA_LAUNCH_PARAMS": ("hStream", "kernelParams"),
@@ -143,7 +143,7 @@ def test_the_library_exports_what_it_wraps_and_nothing_else() -> None:
 
 
 def test_a_look_up_that_is_not_for_cuda_is_jumped_to() -> None:
-    """RTLD_NEXT goes by the caller's address: a call in between would make us the caller."""
+    # RTLD_NEXT goes by the caller's address: a call in between would make us the caller.
     shown = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", HOOK, "--disassemble=dlsym"], capture_output=True, text=True, check=True
     ).stdout

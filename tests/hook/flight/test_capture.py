@@ -1,4 +1,4 @@
-"""Stream capture: what is captured needs no turn, and nothing that the hook does breaks a capture."""
+"""Stream capture: captured work needs no turn, and nothing that the hook does breaks a capture."""
 
 import threading
 
@@ -31,8 +31,8 @@ def test_captures_in_global_mode_go_well_while_turns_come_and_go(machine: Machin
     assert yields > 50
 
 
-def test_what_is_captured_needs_no_turn(machine: Machine, peer: Peer) -> None:
-    """The gate is never opened: the capture ends, only the graph's launch waits."""
+def test_captured_work_needs_no_turn(machine: Machine, peer: Peer) -> None:
+    # The gate is never opened: the capture ends, and only the graph's launch waits.
     program = machine.start(compiled("capture_only"))
     connection = peer.accept()
     peer.welcome(connection)
@@ -46,10 +46,8 @@ def test_what_is_captured_needs_no_turn(machine: Machine, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("how", ["join", "per-thread"])
-def test_what_runs_beside_a_capture_is_waited_for_and_the_capture_ends_well(
-    machine: Machine, peer: Peer, how: str
-) -> None:
-    """A stream that joins the capture, and one whose end only the legacy stream shows, cannot be marked by then."""
+def test_work_beside_a_capture_is_waited_for_and_the_capture_ends_well(machine: Machine, peer: Peer, how: str) -> None:
+    # Two streams cannot be marked by then: one that joins the capture, and one whose end only the legacy stream shows.
     program = machine.start(compiled("capturing_beside"), how)
     connection = peer.accept()
     peer.welcome(connection)
@@ -67,7 +65,7 @@ def test_what_runs_beside_a_capture_is_waited_for_and_the_capture_ends_well(
 
 
 def test_a_capture_that_another_thread_fails_to_end_goes_on(machine: Machine, peer: Peer) -> None:
-    """The gate is never opened: what is captured needs no turn, before and after that."""
+    # The gate is never opened: captured work needs no turn, before and after the failed call.
     bare = machine.run(compiled("capture_failing"), "wrong-thread", hooked=False).well()
     program = machine.start(compiled("capture_failing"), "wrong-thread")
     peer.welcome(peer.accept())
@@ -79,13 +77,13 @@ def test_a_capture_that_another_thread_fails_to_end_goes_on(machine: Machine, pe
 
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize("what", ["stream", "context"])
-def test_a_capture_ends_with_what_it_was_of(machine: Machine, what: str) -> None:
+def test_a_capture_ends_when_its_stream_or_context_ends(machine: Machine, what: str) -> None:
     assert float(machine.run(compiled("capture_failing"), what).well()) < 2
 
 
 @pytest.mark.parametrize("way", ["plain", "ptsz"])
 def test_an_instantiation_that_uploads_waits_for_its_turn(machine: Machine, peer: Peer, way: str) -> None:
-    """And a launch without a configuration is the driver's to refuse."""
+    # A launch without a configuration is also tried: the driver must refuse it, not the hook.
     program = machine.start(compiled("instantiating"), way)
     connection = peer.accept()
     peer.welcome(connection)

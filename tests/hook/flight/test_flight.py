@@ -1,4 +1,4 @@
-"""What is in flight: however much of it there is, a launch is held back for a while and never for good."""
+"""Work in flight: however much of it there is, a launch is held back for a while and never for good."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What belonged to a context that has ended is forgotten, though the context be current still."""
+"""The end of a context: its streams and allocations are forgotten, even while it is still the current context."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_memory_of_a_primary_context_is_counted_no_longer_when_it_has_ended(
 
 
 def test_the_end_of_a_context_with_many_allocations_takes_no_longer_the_more_there_are(tmp_path: Path) -> None:
-    """Each of them; those of another context lie between."""
+    # The time for each allocation is measured, with allocations of another context between them.
     machine = Machine(tmp_path, devices="2xT4-16GB")
     with serving(Peer(machine.sockets, machine.uuids())):
         ended = machine.run(compiled("many"), "20000")

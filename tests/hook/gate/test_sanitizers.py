@@ -1,4 +1,4 @@
-"""The hook built with the address and the thread sanitizer, its locks checked, in programs of many threads."""
+"""The hook with the address and the thread sanitizer, and with checked locks, in programs of many threads."""
 
 import subprocess
 import time
@@ -16,7 +16,7 @@ PROGRAMS = [("threading", "8"), ("churn_some", "3000"), ("capturing", "0.7"), ("
 
 @pytest.fixture(params=KINDS)
 def sanitized(machine: Machine, request: pytest.FixtureRequest) -> Machine:
-    """A machine whose hook is built so; the sanitizer's runtime comes first in the process."""
+    """Return a machine whose hook is built with the sanitizer, with the sanitizer's runtime first in the process."""
     library, variable = KINDS[request.param]
     flags = f"-O1 -g -fno-omit-frame-pointer -fsanitize={request.param} -DNVSHARE_DEBUG"
     # A sanitizer's start asks dlsym before anything instrumented may run: look-ups have tests of their own.
@@ -45,7 +45,7 @@ def test_nothing_is_found(sanitized: Machine, program: tuple[str, ...]) -> None:
 
 
 def test_a_hello_that_would_not_fit_is_not_said_before_the_turns_are_given_up(sanitized: Machine) -> None:
-    """More turns held than a line can name: nothing is written behind it."""
+    # The process holds more turns than a line can name.  Nothing may be written beyond the line.
     others = [f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(62)]
     peer = Peer(sanitized.sockets, [*sanitized.uuids(), *others])
     program = sanitized.start(compiled("pulse"), "5", "100000", "step_1us")

@@ -1,4 +1,4 @@
-"""What is refused leaves nothing behind: neither in the ledger nor in what a process thinks it was granted."""
+"""A refused allocation leaves no trace, neither in the ledger nor in what a process believes it was granted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ def test_an_absurd_request_leaves_the_ledger_as_it_was(machine: Machine, peer: P
 
 
 def refuse(connection: Connection) -> int:
-    """The bytes of the next wish to grow, which is refused."""
+    """Refuse the next request to grow, and return its bytes."""
     asked = connection.hear("reserve")
     connection.say("error", code="no-memory", verb="reserve", message="no room")
     return int(asked.words["bytes"])
@@ -62,8 +62,8 @@ def test_a_refused_wish_to_grow_earns_no_room(machine: Machine, peer: Peer) -> N
         assert peer.ledger.fields(0)[:3] == (0, 0, 0)
 
 
-def test_what_was_freed_and_told_is_asked_for_again(machine: Machine, peer: Peer) -> None:
-    """The daemon may have given the room to others once it was told that it is not used."""
+def test_freed_memory_that_was_reported_is_requested_again(machine: Machine, peer: Peer) -> None:
+    # Once the daemon was told that room is unused, it may have given that room to other containers.
     with asking(machine, "plain=100", "free", "plain=100") as program:
         connection = peer.accept()
         peer.welcome(connection, allocation="plain")
@@ -75,7 +75,7 @@ def test_what_was_freed_and_told_is_asked_for_again(machine: Machine, peer: Peer
 
 
 def test_a_wish_to_grow_is_waited_for_outside_the_gate(machine: Machine, peer: Peer) -> None:
-    """Who waits for room while neighbours yield must be able to end his own turn."""
+    # A thread that waits for room while neighbours yield must be able to end its own turn.
     with asking(machine, "stream=1", "stream=400") as program:
         connection = peer.accept()
         peer.welcome(connection, allocation="plain")
@@ -93,7 +93,7 @@ def test_a_wish_to_grow_is_waited_for_outside_the_gate(machine: Machine, peer: P
 
 
 def test_a_new_daemon_is_told_what_is_allocated(machine: Machine, peer: Peer) -> None:
-    """Else it takes the process for empty, and admits neighbours beyond the card."""
+    # Otherwise the daemon takes the process for empty, and admits neighbours beyond the card.
     with asking(machine, "plain=100") as program:
         first = peer.accept()
         peer.welcome(first, allocation="plain")
@@ -132,7 +132,7 @@ def test_memory_in_stream_order_is_counted_where_it_is(two: Machine, way: str) -
 
 
 def test_a_ledger_is_written_in_its_own_order(two: Machine) -> None:
-    """Another daemon may list the GPUs in another order."""
+    # Another daemon may list the GPUs in another order.
     peer = Peer(two.sockets, two.uuids())
     with asking(two, "plain=30") as program:
         first = peer.accept()
@@ -161,7 +161,7 @@ POOLED = [
 
 
 @pytest.mark.parametrize(("words", "results", "mib"), POOLED)
-def test_what_a_pool_keeps_is_counted(
+def test_memory_that_a_pool_keeps_is_counted(
     machine: Machine, peer: Peer, words: list[str], results: list[int], mib: int
 ) -> None:
     with serving(peer, memory=1000 * MIB, allocation="plain"), asking(machine, *words) as program:

@@ -1,4 +1,4 @@
-"""Every byte is counted: caps over all processes, whichever way the memory is taken, and what programs are told."""
+"""Memory: every byte is counted, in all processes and for every kind of allocation, and programs are told the cap."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ def _rows(machine: Machine, mib: int) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("allocation", ["managed", "plain"])
-def test_below_the_cap_every_way_succeeds_and_gives_back_all_it_took(
+def test_below_the_cap_every_kind_of_allocation_succeeds_and_returns_all_bytes(
     machine: Machine, peer: Peer, allocation: str
 ) -> None:
     with serving(peer, memory=256 * MIB, allocation=allocation):
@@ -98,7 +98,7 @@ def test_growth_is_reserved_before_it_happens_and_a_refusal_is_out_of_memory(mac
     assert int(count) * 64 * MIB <= room
 
 
-def test_use_is_told_when_it_has_changed_by_a_step(machine: Machine, peer: Peer) -> None:
+def test_memory_use_is_reported_when_it_has_changed_by_a_step(machine: Machine, peer: Peer) -> None:
     program = machine.start(compiled("hold"), "16", "8")
     connection = peer.accept()
     peer.welcome(connection)

@@ -1,4 +1,4 @@
-"""The environment is believed stand-alone only: in a container that was given GPUs it turns nothing off."""
+"""Environment variables count stand-alone only: in a container that was given GPUs they turn nothing off."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from tests.hook.support.machine import Machine, compiled
 
 
 def _as_in_a_container(machine: Machine) -> list[str]:
-    """What stands before a command that is to find an allocation's folder, the machine's; else the test is skipped."""
+    """Return a command prefix that puts an allocation's folder where a container has it; skip if impossible."""
     isolate = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     if not shutil.which("unshare") or subprocess.run([*isolate, "true"], capture_output=True).returncode:
         pytest.skip("this user may not make mount namespaces: what a container's environment may steer is NOT tested")
@@ -26,7 +26,7 @@ def _as_in_a_container(machine: Machine) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", ["/nonexistent", ""])
-def test_in_a_container_neither_an_empty_folder_nor_its_word_makes_it_go_on_without_turns(
+def test_in_a_container_neither_an_empty_folder_nor_a_variable_makes_it_go_on_without_turns(
     machine: Machine, peer: Peer, elsewhere: str
 ) -> None:
     before = _as_in_a_container(machine)
@@ -50,7 +50,7 @@ def test_in_a_container_neither_an_empty_folder_nor_its_word_makes_it_go_on_with
 def test_in_a_container_no_socket_is_asked_that_a_program_could_have_put_beside_its_own_folder(
     machine: Machine,
 ) -> None:
-    """Whoever may write there could wait for the scheduler to be restarted, and be it."""
+    # A program that may write there could wait for a restart of the scheduler, and take its place.
     before = _as_in_a_container(machine)
     impostor = Peer(machine.folder / "run" / "nvshare", machine.uuids())
     program = machine.start(*before, compiled("pulse"), "1", "3", "step_1us")

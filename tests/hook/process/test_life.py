@@ -1,4 +1,4 @@
-"""Fork, exec, exit, threads, signals, a driver loaded twice, no daemon, another: the application never dies of us."""
+"""Fork, exec, exit, threads, signals, a driver loaded twice, no daemon, a new one: the hook ends no application."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def test_a_child_forked_before_any_use_is_a_client_of_its_own(machine: Machine) 
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize("how", ["before", "failed", "forked"])
 def test_a_call_that_the_driver_refuses_is_refused_and_not_waited_for(machine: Machine, how: str) -> None:
-    """Without a usable driver no hello can be said: there is no daemon to wait for."""
+    # Without a usable driver no hello can be sent, so there is no daemon to wait for.
     seen = {} if how != "failed" else {"CUDA_VISIBLE_DEVICES": ""}
     bare = machine.run(compiled("too_early"), how, hooked=False, **seen).well()
 
@@ -64,7 +64,7 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
 
 
 @pytest.mark.parametrize("how", ["waiting", "pending"])
-def test_a_cancelled_thread_takes_nothing_of_ours_with_it(machine: Machine, how: str) -> None:
+def test_the_program_goes_on_after_a_thread_was_cancelled(machine: Machine, how: str) -> None:
     program = machine.start(compiled("cancelling"), how)
     assert program.stdout
     if how == "waiting":
@@ -81,7 +81,7 @@ def test_a_cancelled_thread_takes_nothing_of_ours_with_it(machine: Machine, how:
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize("log", ["quiet", "summary"])
 def test_a_signal_s_handler_may_end_the_process_wherever_it_interrupts_us(machine: Machine, log: str) -> None:
-    """The stand-in's calls are stretched: about every second signal comes while a lock of ours is held."""
+    # The stand-in's calls are stretched: about every second signal comes while a lock of ours is held.
     for after in range(100, 220, 15):
         ended = machine.run(compiled("quitting"), str(after), NVSHARE_LOG=log, SIMGPU_STRETCH_BEFORE="20ms")
 
@@ -139,7 +139,7 @@ def test_without_a_daemon_a_program_waits_for_one(machine: Machine) -> None:
     peer.stop()
 
 
-def test_without_a_daemon_it_goes_on_if_told_so_and_says_it_once(machine: Machine) -> None:
+def test_without_a_daemon_it_goes_on_if_told_so_and_logs_it_once(machine: Machine) -> None:
     ended = machine.run(compiled("pulse"), "1", "50", "step_1us", NVSHARE_ON_LOSS="run")
 
     assert len(ended.well().split()) == 50
@@ -222,7 +222,7 @@ def test_a_kernel_that_suddenly_takes_much_longer_is_counted(machine: Machine) -
 
 @pytest.mark.usefixtures("daemon")
 def test_many_forks_leave_nothing_open(machine: Machine) -> None:
-    """A program that a hooked process starts inherits no descriptor of ours."""
+    # A program that a hooked process starts inherits no descriptor of ours.
     code = (
         "import ctypes, subprocess; c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); x = ctypes.c_void_p()\n"
         "c.cuDevicePrimaryCtxRetain(ctypes.byref(x), 0); c.cuCtxSetCurrent(x); p = ctypes.c_uint64()\n"
@@ -256,7 +256,7 @@ def test_a_lost_connection_is_made_again_at_once_and_the_turn_goes_on(machine: M
     assert hello.words["holding"].startswith(f"{turn}@")
 
 
-def test_what_began_without_a_daemon_has_its_turns_from_one_that_comes(machine: Machine) -> None:
+def test_a_process_that_began_without_a_daemon_takes_turns_from_one_that_comes(machine: Machine) -> None:
     program = machine.start(compiled("pulse"), "5", "100000", "step_1us", NVSHARE_ON_LOSS="run")
     assert program.stdout
     program.stdout.readline()

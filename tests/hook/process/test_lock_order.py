@@ -1,4 +1,4 @@
-"""The order of the hook's locks: a debug build ends a process that takes them against it, and the hook never does."""
+"""The order of the hook's locks: a debug build ends a process that breaks it, and the hook never breaks it."""
 
 import itertools
 import re

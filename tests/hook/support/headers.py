@@ -23,7 +23,7 @@ class Declared:
 
 
 def read_functions(folder: Path) -> dict[str, Declared]:
-    """All functions that cuda.h declares, every version of each."""
+    """Return all functions that cuda.h declares, in every version."""
     source = "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n"
     ran = subprocess.run(
         ["gcc", "-E", "-P", f"-I{folder}", "-"], input=source, capture_output=True, text=True, check=True
@@ -36,7 +36,7 @@ def read_functions(folder: Path) -> dict[str, Declared]:
 
 
 def structures_with_a_stream(folder: Path) -> set[str]:
-    """The structures that have a stream in them, by every name they go by."""
+    """Return the structures that contain a stream, under every name they have."""
     text = re.sub(r"/\*.*?\*/", "", (folder / "cuda.h").read_text(), flags=re.DOTALL)
     bodies = re.findall(r"typedef struct \w+\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*(\w+)\s*;", text)
     found = {name for body, name in bodies if re.search(r"CUstream\s+\w+\s*;", body)}
@@ -44,7 +44,7 @@ def structures_with_a_stream(folder: Path) -> set[str]:
 
 
 def read_versions(folder: Path) -> dict[tuple[str, bool], set[int]]:
-    """By base name and per-thread default stream: the versions at which cudaTypedefs.h says the name changed."""
+    """Return the versions at which cudaTypedefs.h says a name changed, by base name and per-thread default stream."""
     text = (folder / "cudaTypedefs.h").read_text()
     versions: dict[tuple[str, bool], set[int]] = {}
     for base, version, suffix in re.findall(r"\*PFN_(cu\w+?)_v(\d{4,5})(_ptsz|_ptds)?\)", text):

@@ -1,9 +1,8 @@
 """kill -9 in mid-allocation: the ledger's total stays exact.
 
-The drill's parts, which the tests run at a reduced count.
-
-The real daemon, a container with a cap, processes that allocate and free as fast as they can and are killed anywhere in
-it; a member of the container that only looks reads the ledger.
+These are the drill's parts, which the tests run at a reduced count.  The daemon is real, and the container has a cap.
+Processes allocate and free as fast as they can, and are killed at any moment.  One more process of the container only
+reads the ledger.
 """
 
 import random
@@ -23,14 +22,14 @@ AT_ONCE = 6
 
 
 def ledger_total(client: Client) -> int:
-    """What the container holds: the sum over all slots."""
+    """Return the memory that the container holds: the sum over all slots."""
     assert client.ledger is not None
     places = (layout.ledger_slot(1, slot) + layout.LINE for slot in range(layout.LEDGER_SLOTS))
     return sum(sum(struct.unpack_from("=2Q", client.ledger, at)) for at in places)
 
 
 def kill_in_mid_allocation(times: int) -> str:
-    """Raises when after any batch of kills something is still counted, or the cap can no longer be used whole."""
+    """Kill in batches; raise when bytes are still counted after a batch, or the cap cannot be used whole."""
     number, killed, busiest = random.Random(times), 0, 0
     with tempfile.TemporaryDirectory() as path:
         machine = Machine(Path(path))

@@ -1,4 +1,4 @@
-"""Programs under the hook: compiled when first needed, run on the software GPU in an environment of their own."""
+"""Programs under the hook: compiled when first needed, and run on the software GPU in an environment of their own."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 
 
 def compiled(name: str, *flags: str) -> Path:
-    """The program of that name, made again when its source is newer; it finds the driver by linking."""
+    """Compile the named program when its source is newer, linked with the driver, and return its path."""
     source, header = PROGRAMS / f"{name}.c", PROGRAMS / "program.h"
     folder = BUILD / "tests"
     folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def compiled(name: str, *flags: str) -> Path:
 
 
 def hook_built(variant: str, **variables: str) -> Path:
-    """The hook built in another way, in a folder of its own."""
+    """Build the hook with other flags, in a folder of its own."""
     out = BUILD / variant
     words = [f"{name}={value}" for name, value in variables.items()]
     subprocess.run(["make", "-s", "-C", str(ROOT / "hook"), f"OUT={out}", *words], check=True)
@@ -93,7 +93,7 @@ class Machine:
         return Ended(process.returncode, out, said)
 
     def uuids(self) -> list[str]:
-        """The devices' UUIDs, in order."""
+        """Return the devices' UUIDs in order."""
         listed = subprocess.run(
             [DRIVER / "simgpu", "devices"],
             env=self.environment(hooked=False),
@@ -113,7 +113,7 @@ class Ended:
     said: str
 
     def well(self) -> str:
-        """What it printed; fails with what it said when it did not end well."""
+        """Return what the program printed; fail with its errors when it did not succeed."""
         assert self.code == 0, f"exit {self.code}: {self.out[-500:]} {self.said[-3000:]}"
         return self.out
 
@@ -126,5 +126,5 @@ def wait_until(holds: Callable[[], bool], *, within: float = PATIENCE, what: str
 
 
 def zig_cc(*words: str | Path) -> Sequence[str]:
-    """The C compiler that targets old C libraries."""
+    """Return the C compiler that targets old C libraries."""
     return [sys.executable, "-m", "ziglang", "cc", *map(str, words)]

@@ -1,4 +1,4 @@
-"""What the benches and some tests measure: drains, hand-overs, overheads; the daemon scripted or real.
+"""Measurements for benches and some tests: drains, hand-overs, overheads, with a scripted or the real daemon.
 
 Figures are of simgpu at speed 1.
 """
@@ -37,7 +37,7 @@ class Drain:
 
 @contextmanager
 def scripted(devices: str = "1xT4-16GB") -> Iterator[tuple[Machine, Peer]]:
-    """A machine with a scripted daemon, for the length of a block."""
+    """Run a machine with a scripted daemon for the length of a block."""
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(Path(folder), devices=devices)
         peer = Peer(machine.sockets, machine.uuids())
@@ -48,7 +48,7 @@ def scripted(devices: str = "1xT4-16GB") -> Iterator[tuple[Machine, Peer]]:
 
 
 def measure_drain(names: list[str], *, yields: int, turn: float) -> Drain:
-    """Turns of so many seconds; the first is for learning and is not counted."""
+    """Measure drains in turns of so many seconds; the first turn is for learning and is not counted."""
     with scripted() as (machine, peer):
         process = machine.start(compiled("drain"), "600", *names)
         connection = peer.accept()
@@ -79,7 +79,7 @@ def _turn(peer: Peer, connection: Connection, seconds: float) -> tuple[float, fl
 
 
 def measure_overhead(threads: int, *, launches: int = 100_000, rounds: int = 15, pairs: int = 4) -> tuple[float, float]:
-    """ns of processor time a launch: bare, and under the hook with the turn held; the least of runs turn about.
+    """Return ns of processor time for a launch: bare, and hooked with the turn held; the least of alternating runs.
 
     A round is shorter than a time slice: with more threads than processors each round of a longer one is interrupted.
     """
@@ -90,10 +90,10 @@ def measure_overhead(threads: int, *, launches: int = 100_000, rounds: int = 15,
 
 
 def measure_allocation(live: int, *, pairs: int = 21) -> tuple[float, float]:
-    """ns of processor time for an allocation and its return, with so many alive: bare, and what the hook adds.
+    """Return ns of processor time for an allocation and its return, with so many alive: bare, and the hook's addition.
 
-    The stand-in's own 2 us a call are mmap and munmap, which vary by more than the hook costs: bare and hooked runs
-    take turns, and the median of their differences counts.
+    The stand-in's own 2 us for each call are mmap and munmap, which vary by more than the hook costs.  So bare and
+    hooked runs take turns, and the median of their differences counts.
     """
     with real_daemon() as machine:
         command = [str(compiled("bench_alloc")), str(live), "4000", "5"]
@@ -103,13 +103,13 @@ def measure_allocation(live: int, *, pairs: int = 21) -> tuple[float, float]:
 
 @contextmanager
 def real_daemon(*flags: str, devices: str = "1xT4-16GB") -> Iterator[Machine]:
-    """A machine with the real daemon, for the length of a block."""
+    """Run a machine with the real daemon for the length of a block."""
     with tempfile.TemporaryDirectory() as folder, running_daemon(Path(folder), *flags):
         yield Machine(Path(folder), devices=devices)
 
 
 def measure_handovers(seconds: float) -> list[float]:
-    """Microseconds from the last launch of one process to the first of the next, empty kernels, the real daemon."""
+    """Return microseconds from a process's last launch to the next one's first: empty kernels, the real daemon."""
     with real_daemon("--quantum=2ms", "--side-by-side=never", "--policy=rr") as machine:
         programs = [machine.start(compiled("handover")) for _ in range(2)]
         time.sleep(seconds)
@@ -126,7 +126,7 @@ def measure_handovers(seconds: float) -> list[float]:
 
 
 def measure_idle_but_held() -> list[float]:
-    """Milliseconds from a neighbour's wish to its turn, while the holder is idle; the real daemon."""
+    """Return milliseconds from a neighbour's request to its turn, while the holder is idle, with the real daemon."""
     waits = []
     with real_daemon("--side-by-side=never") as machine:
         holder = machine.start(compiled("pulse"), "300", "1000", "step_1us")
@@ -140,7 +140,7 @@ def measure_idle_but_held() -> list[float]:
 
 
 def measure_neighbour(seconds: float) -> float:
-    """Seconds in which a saturating neighbour of a client launching once in 4 s does not execute for its sake."""
+    """Return the seconds that a saturating neighbour loses to a client that launches once in 4 s."""
     with real_daemon("--side-by-side=never") as machine:
         rare = machine.start(compiled("pulse"), "4000", "1000", "step_1ms", SIMGPU_LABEL="rare")
         busy = machine.start(compiled("drain"), "600", "step_1ms", SIMGPU_LABEL="busy")
@@ -166,7 +166,7 @@ class Sharing:
 
 @contextmanager
 def _shared_by_two_singles(mode: str, quantum: str) -> Iterator[tuple[Machine, Path]]:
-    """Two GPUs, a single on each that never stops, and a container with both; its sockets folder."""
+    """Give each of two GPUs a container that never stops, and both to a third; return the third's sockets folder."""
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(Path(folder), devices="2xT4-16GB")
         uuids = machine.uuids()
@@ -188,7 +188,7 @@ def _shared_by_two_singles(mode: str, quantum: str) -> Iterator[tuple[Machine, P
 
 
 def measure_parallel(seconds: float, *, quantum: str = "500ms") -> Sharing:
-    """A data-parallel job of two processes in one gang container, shared with a single on each of its GPUs."""
+    """Run two processes in one gang container on two GPUs, each GPU shared with another container."""
     with _shared_by_two_singles("gang", quantum) as (machine, both):
         words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
         job = [machine.start(compiled("parallel"), str(index), "600", hooked=True, **words) for index in range(2)]
@@ -196,7 +196,7 @@ def measure_parallel(seconds: float, *, quantum: str = "500ms") -> Sharing:
 
 
 def measure_per_device(seconds: float, *, quantum: str = "500ms", mode: str = "per-device") -> Sharing:
-    """One process with two threads on two GPUs, each GPU shared with a single; `busy` is that of the less busy GPU."""
+    """Run one process with two threads on two shared GPUs; `busy` is that of the less busy GPU."""
     with _shared_by_two_singles(mode, quantum) as (machine, both):
         words = {"SIMGPU_LABEL": "both", "NVSHARE_SOCKETS": str(both)}
         return _watch(machine, [machine.start(compiled("two_gpus"), "600", "step_2ms", hooked=True, **words)], seconds)
@@ -219,7 +219,7 @@ def _watch(machine: Machine, programs: "list[subprocess.Popen[str]]", seconds: f
 
 
 def _parted(intervals: list[Interval]) -> tuple[list[Interval], list[Interval]]:
-    """What the container with both GPUs executed, and what the single."""
+    """Return what the container with both GPUs executed, and what the other containers executed."""
     return (
         [one for one in intervals if one.owner.label == "both"],
         [one for one in intervals if one.owner.label != "both"],
@@ -227,7 +227,7 @@ def _parted(intervals: list[Interval]) -> tuple[list[Interval], list[Interval]]:
 
 
 def _seconds_at_once(some: list[Interval], others: list[Interval]) -> float:
-    """How long one of the first executed while one of the second did; both are in the order of time."""
+    """Return how long intervals of both lists overlapped; both lists are in order of time."""
     total, at, its = 0.0, 0, 0
     while at < len(some) and its < len(others):
         one, other = some[at], others[its]
@@ -238,7 +238,7 @@ def _seconds_at_once(some: list[Interval], others: list[Interval]) -> float:
 
 @contextmanager
 def _environment(machine: Machine) -> Iterator[None]:
-    """The daemon's observer asks the software GPU's NVML."""
+    """Return the environment in which the daemon's observer asks the software GPU's NVML."""
     before = dict(os.environ)
     os.environ.update({key: value for key, value in machine.environment(hooked=False).items() if key not in before})
     try:
@@ -250,7 +250,7 @@ def _environment(machine: Machine) -> Iterator[None]:
 
 @contextmanager
 def calibrated(*flags: str, scale: int) -> Iterator[Machine]:
-    """A card as simgpu's calibration has it and the daemon, every time divided by `scale`."""
+    """Run a card with simgpu's calibration and the daemon, with every time divided by `scale`."""
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(Path(folder), devices="1xP100-16GB", settings=_physics(scale))
         with _environment(machine), running_daemon(machine.folder, *_settings(scale), *flags):
@@ -270,14 +270,14 @@ def _physics(scale: int) -> dict[str, str]:
 
 
 def _settings(scale: int) -> list[str]:
-    """What the daemon is told of paging, at this scale."""
+    """Return the daemon's settings for paging at this scale."""
     rate, longest = constant("page rate") * 1e9 * scale, Rules().longest_quantum / scale
     watching = ["--observer=spawn", "--metrics-port=0"]
     return [f"--paging-rate={rate:.0f}", f"--longest-turn={longest * 1000:.0f}ms", *watching]
 
 
 def measure_jobs(machine: Machine, workload: Workload, *, jobs: int, hooked: bool, scale: int) -> float:
-    """Seconds from the start of so many calibrated jobs at once to the end of the last."""
+    """Return seconds from the start of so many calibrated jobs at once to the end of the last."""
     host = constant("phase") * (1 - workload.device_share) / scale
     kernel = f"train_{constant('kernel') * 1000 / scale:.0f}ms"
     words = [

@@ -1,4 +1,4 @@
-"""A daemon that says yes: turns to whoever asks, room to whoever wants to grow."""
+"""A daemon that always agrees: it gives turns to every process that asks, and room to every one that wants to grow."""
 
 import threading
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 @contextmanager
 def serving(peer: Peer, **welcome: object) -> Iterator[list[Connection]]:
-    """Welcomes whoever comes, gives turns to whoever asks, and room to whoever wants to grow."""
+    """Answer every hello with a welcome, and grant every turn and every request to grow."""
     connections: list[Connection] = []
     is_over = threading.Event()
 

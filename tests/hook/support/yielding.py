@@ -1,7 +1,7 @@
 """No launch without a turn: the drill's parts, which the tests run at a reduced count.
 
-Two processes hammer one GPU while a daemon gives and takes turns as fast as they can be taken, and the driver's calls
-are stretched at random.  The judge is the GPU's own record of execution, held against the daemon's log of turns.
+Two processes hammer one GPU.  A daemon gives and takes turns as fast as they can be taken, and the driver's calls are
+stretched at random.  The GPU's own record of execution is compared with the daemon's log of turns.
 """
 
 import bisect
@@ -36,7 +36,10 @@ class Outcome:
 
 
 def count_outside(intervals: list[Interval], turns: list[Turn]) -> int:
-    """Intervals not wholly within one turn of their label; the turns come in order of time and never overlap."""
+    """Count intervals that are not wholly within one turn of their label.
+
+    The turns come in order of time and never overlap.
+    """
     starts = [turn.start for turn in turns]
     outside = 0
     for one in intervals:
@@ -58,7 +61,7 @@ def _one_turn(peer: Peer, connection: Connection, label: str, number: random.Ran
 
 
 def hammer(folder: Path, yields: int, *, seed: int, hook: Path = HOOK) -> Outcome:
-    """One round: two hammering processes, so many yields, and the record's verdict."""
+    """Run one round: two hammering processes and so many yields; return the verdict of the record."""
     machine = Machine(folder, hook=hook)
     machine.settings = {
         "SIMGPU_RECORD_ENTRIES": "1000000",
@@ -102,7 +105,7 @@ def _judge(machine, processes, peers, connections, turns) -> Outcome:  # type: i
 
 
 def rounds(yields: int, *, a_round: int = 4_000, hook: Path = HOOK) -> Outcome:
-    """So many yields, in rounds that the record holds: a million entries, some 60 to 150 kernels a yield."""
+    """Run so many yields in rounds that the record can hold: a million entries, 60 to 150 kernels for each yield."""
     total = Outcome(0, 0, 0)
     while total.yields < yields:
         with tempfile.TemporaryDirectory() as folder:

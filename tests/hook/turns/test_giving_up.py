@@ -1,4 +1,4 @@
-"""Idle and somebody waiting: the GPU is given up within milliseconds.  Nobody waiting, or not idle: it is kept."""
+"""An idle holder gives the GPU up within milliseconds while another container waits; otherwise it keeps the GPU."""
 
 import signal
 import time
@@ -44,14 +44,14 @@ def test_an_idle_holder_gives_up_when_it_was_idle_for_as_long_as_the_daemon_says
     assert keep_ms / 1000 <= time.monotonic() - began < keep_ms / 1000 + 0.05
 
 
-def test_nobody_waiting_nothing_is_given_up(machine: Machine, peer: Peer) -> None:
+def test_the_gpu_is_kept_while_no_other_container_waits(machine: Machine, peer: Peer) -> None:
     connection, _ = _holder(machine, peer, "pulse", "10000", "2", "step_1ms")
     _first_line(machine)
 
     connection.hears_nothing(within=0.3)
 
 
-def test_a_grant_that_says_somebody_waits_counts_as_wanted(machine: Machine, peer: Peer) -> None:
+def test_a_grant_that_says_another_container_waits_counts_as_wanted(machine: Machine, peer: Peer) -> None:
     machine.process = machine.start(compiled("pulse"), "10000", "2", "step_1ms")  # type: ignore[attr-defined]
     connection = peer.accept()
     peer.welcome(connection)
@@ -120,9 +120,7 @@ def test_late_in_a_turn_the_first_pause_ends_it(machine: Machine, peer: Peer) ->
     assert 0.4 <= time.monotonic() - began < 3.0
 
 
-def test_where_pauses_are_longer_than_coming_back_costs_the_next_one_is_given_up_at_once(
-    machine: Machine, peer: Peer
-) -> None:
+def test_a_holder_with_pauses_longer_than_coming_back_costs_gives_up_at_once(machine: Machine, peer: Peer) -> None:
     connection, turn = _holder(machine, peer, "pulse", "1300", "20", "step_1ms")
     _first_line(machine)
     connection.say("wanted", turn=turn, keep_ms=1000)

@@ -1,4 +1,4 @@
-"""Several GPUs, several processes: collectives in a gang that shares its GPUs, and independent work a GPU."""
+"""Several GPUs and several processes: collectives in a gang that shares its GPUs, and independent work on each GPU."""
 
 import statistics
 import subprocess
@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.wire.daemon import Connection, Peer
-from tests.hook.support.machine import Machine, compiled, measure
+from tests.hook.support import measure
+from tests.hook.support.machine import Machine, compiled
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_job_of_two_processes_with_collectives_gets_its_share_though_it_yields() -> None:
-    """Without the processes' ending a turn together each yield would stand until the grace has passed."""
+    # The processes must end a turn together; otherwise each yield would wait until the grace has passed.
     sharing = measure.measure_parallel(4, quantum="200ms")
 
     assert sharing.gang > 0.3
@@ -39,7 +40,7 @@ def test_a_gang_of_two_gpus_in_one_process_has_both_or_none() -> None:
 
 
 def test_turns_on_two_gpus_that_end_at_once_do_not_hold_each_other_up() -> None:
-    """On the second GPU something runs for a while: that must not hide that all have ended on the first."""
+    # Work that runs for a while on the second GPU must not hide that all work on the first has ended.
     with measure.scripted("2xT4-16GB") as (machine, peer):
         programs = [machine.start(compiled("actor"), "step_30ms") for _ in range(2)]
         connections = []
@@ -56,8 +57,8 @@ def test_turns_on_two_gpus_that_end_at_once_do_not_hold_each_other_up() -> None:
 
 
 @pytest.mark.parametrize("how", ["wait", "copy"])
-def test_half_a_collective_that_was_launched_is_met_though_a_yield_came_between(how: str) -> None:
-    """With a copy behind it a thread stands in the driver: nothing that it launched can be marked, or seen to end."""
+def test_a_collective_is_completed_when_a_yield_comes_between_its_two_launches(how: str) -> None:
+    # With a copy behind it, a thread waits inside the driver: none of its launches can be marked, or seen to end.
     commands = [(compiled("meeting"), str(gpu), how) for gpu in range(2)]
     with measure.scripted("2xT4-16GB") as (machine, peer), _started(machine, commands) as ranks:
         connections = [peer.accept() for _ in ranks]
@@ -109,7 +110,7 @@ def _tell(program: "subprocess.Popen[str]", line: str) -> None:
 
 
 def _both_end(peer: Peer, connections: list[Connection], busy: "subprocess.Popen[str]") -> float:
-    """Seconds from the yields of both turns until both processes have ended the first GPU's."""
+    """Return seconds from the yields of both turns until both processes have ended the first GPU's turn."""
     turns = []
     for gpu in range(2):
         turns.append(peer.grant(connections[0], gpu))

@@ -114,7 +114,7 @@ def test_a_request_that_fails_in_the_core_is_answered_and_logged_with_its_traceb
         pytest.param("policy name=lottery", "'lottery' is no policy: there are fair", id="an unknown policy"),
         pytest.param("figures gpu=GPU-1 power=nan", "power='nan'", id="a figure that is no number"),
         pytest.param("pod key=k weight=0", "weight='0'", id="a weight by which nothing can be divided"),
-        pytest.param("readyz", "the observer has not come yet", id="not ready"),
+        pytest.param("readyz", "the observer has not connected yet", id="not ready"),
     ],
 )
 def test_a_wrong_request_is_answered_and_is_no_fault(

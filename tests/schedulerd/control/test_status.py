@@ -148,7 +148,7 @@ def holding(machine: Any) -> Any:
 @pytest.mark.parametrize("request_", [AskStatus(), AskLoad()], ids=["the status", "the load"])
 def test_to_read_charges_no_time_and_adds_no_gpu(machine: Any, request_: Any) -> None:
     gpu = holding(machine)
-    share = machine.turns.tenants["a"].shares["GPU-1"]
+    share = machine.turns.containers["a"].shares["GPU-1"]
 
     def charged() -> Any:
         busy = gpu.busy

@@ -1,20 +1,25 @@
 """The API side: own pods are watched, events reach them, a pod that the watch has not shown is asked for."""
 
 import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-import kubernetes
 import pytest
+from kubernetes.client import CoreV1Api, V1Container, V1ObjectMeta, V1Pod, V1PodSpec
 
 from adapters.kubernetes.client import connect
 from schedulerd.observer.cluster import Cluster
 from schedulerd.observer.pod_facts import Owner
-from tests.fakes.api_server import Reply, fake_api_server
+from testbed.cluster.kubernetes.control_plane import ControlPlane
+from tests.fakes.api_server import FakeApiServer, Reply, fake_api_server
 from tests.fakes.wire.client import PATIENCE
 
 NODE = "node-of-ours"
+T = TypeVar("T")
 
 
-def until(said):
+def until(said: Callable[[], T | None]) -> T:
+    """Return what a function says, as soon as it says something."""
     end = time.monotonic() + PATIENCE
     while not (found := said()):
         assert time.monotonic() < end, "not in time"
@@ -22,32 +27,34 @@ def until(said):
     return found
 
 
-def a_pod(name, node=NODE, **annotations):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none"}]},
-    }
+def create_pod(core: CoreV1Api, namespace: str, name: str, *, node: str = NODE, **annotations: str) -> str:
+    """Create a pod that is bound to a node; return its uid."""
+    spec = V1PodSpec(node_name=node, containers=[V1Container(name="main", image="none")])
+    pod = V1Pod(metadata=V1ObjectMeta(name=name, annotations=annotations), spec=spec)
+    made = core.create_namespaced_pod(namespace, pod).metadata
+    assert made is not None
+    assert made.uid is not None
+    return made.uid
 
 
 @pytest.fixture
-def fake():
+def fake() -> Iterator[FakeApiServer]:
     with fake_api_server() as server:
         yield server
 
 
 @pytest.fixture
-def joined(api_server):
+def joined(api_server: ControlPlane) -> Iterator[Cluster]:
     one = Cluster(NODE, connect(str(api_server.kubeconfig)))
     one.start()
     until(lambda: one.watching)
     yield one
     one.stop()
+    assert one._watch._thread is not None
     assert not one._watch._thread.is_alive()
 
 
-def test_the_same_is_told_of_a_container_once_a_minute_and_of_its_namesakes_too(fake):
+def test_the_same_is_told_of_a_container_once_a_minute_and_of_its_namesakes_too(fake: FakeApiServer) -> None:
     cluster = Cluster(NODE, fake.api)
     owners = [
         Owner("team-a", "train-0", "main"),
@@ -79,17 +86,21 @@ def test_the_same_is_told_of_a_container_once_a_minute_and_of_its_namesakes_too(
         pytest.param(Reply({"spec": {"containers": [3]}}), id="an object of no such kind"),
     ],
 )
-def test_a_pod_that_cannot_be_read_is_none_and_its_container_keeps_the_defaults(fake, reply):
+def test_a_pod_that_cannot_be_read_is_none_and_its_container_keeps_the_defaults(
+    fake: FakeApiServer, reply: Reply
+) -> None:
     fake.answers = [reply]
 
     assert Cluster(NODE, fake.api).pod(Owner("team", "train-0", "main")) is None
 
 
 @pytest.mark.cluster
-def test_own_pods_are_known_without_asking_and_others_are_not_kept(api_server, namespace, joined):
-    core = kubernetes.client.CoreV1Api(api_server.client())
-    core.create_namespaced_pod(namespace, a_pod("ours", **{"nvshare.com/weight": "300"}))
-    core.create_namespaced_pod(namespace, a_pod("theirs", node="another"))
+def test_own_pods_are_known_without_asking_and_others_are_not_kept(
+    api_server: ControlPlane, namespace: str, joined: Cluster
+) -> None:
+    core = CoreV1Api(api_server.client())
+    create_pod(core, namespace, "ours", **{"nvshare.com/weight": "300"})
+    create_pod(core, namespace, "theirs", node="another")
     summary = until(lambda: joined._pods.get((namespace, "ours")))
 
     assert summary.annotations == {"nvshare.com/weight": "300"}
@@ -98,9 +109,9 @@ def test_own_pods_are_known_without_asking_and_others_are_not_kept(api_server, n
 
 
 @pytest.mark.cluster
-def test_an_event_reaches_the_pod_once_a_minute(api_server, namespace, joined):
-    core = kubernetes.client.CoreV1Api(api_server.client())
-    core.create_namespaced_pod(namespace, a_pod("late"))
+def test_an_event_reaches_the_pod_once_a_minute(api_server: ControlPlane, namespace: str, joined: Cluster) -> None:
+    core = CoreV1Api(api_server.client())
+    create_pod(core, namespace, "late")
     until(lambda: joined._pods.get((namespace, "late")))
     for _ in range(3):
         joined.tell(Owner(namespace, "late", "main"), reason="GpuTurnOverdue", message="did not yield")
@@ -111,17 +122,21 @@ def test_an_event_reaches_the_pod_once_a_minute(api_server, namespace, joined):
 
 
 @pytest.mark.cluster
-def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(api_server, namespace, joined):
-    core = kubernetes.client.CoreV1Api(api_server.client())
+def test_a_pod_made_again_under_its_name_while_nobody_watches_is_asked_for(
+    api_server: ControlPlane, namespace: str, joined: Cluster
+) -> None:
+    core = CoreV1Api(api_server.client())
     owner = Owner(namespace, "train-0", "main")
-    core.create_namespaced_pod(namespace, a_pod("train-0"))
-    old = until(lambda: joined._pods.get((namespace, "train-0"))).uid
+    old = create_pod(core, namespace, "train-0")
+    until(lambda: joined._pods.get((namespace, "train-0")))
     joined.stop()
     core.delete_namespaced_pod("train-0", namespace, grace_period_seconds=0)
-    new = core.create_namespaced_pod(namespace, a_pod("train-0")).metadata.uid
+    new = create_pod(core, namespace, "train-0")
 
-    assert joined.pod(owner, old).uid == old
-    assert joined.pod(owner, new).uid == new
-    assert joined.pod(owner).uid == new
+    def uid_of_pod(uid: str = "") -> str:
+        found = joined.pod(owner, uid)
+        return found.uid if found else "none"
+
+    assert [uid_of_pod(old), uid_of_pod(new), uid_of_pod()] == [old, new, new]
     joined._watch.is_following = True  # a server that has gone without a word
-    assert joined.pod(owner, new).uid == new
+    assert uid_of_pod(new) == new

@@ -1,4 +1,4 @@
-"""Graphs and stream capture: what a capture records, and that it is invalidated exactly where CUDA says."""
+"""Graphs and stream capture: what a capture records, and that calls invalidate it exactly where CUDA says so."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ EVENTS: list[Any] = []
 
 
 def breaks_a_capture(what: str) -> tuple[str, str]:
-    """What the forbidden call answers, and what ending the capture answers then."""
+    """Return what the forbidden call answers, and what ending the capture answers after it."""
     begin()
     stream, other = take(cu.cuStreamCreate(1)), take(cu.cuStreamCreate(1))
     EVENTS[:] = [take(cu.cuEventCreate(0)), take(cu.cuEventCreate(0))]
@@ -172,7 +172,7 @@ def test_the_legacy_stream(flags: int, expected: tuple[str, str], machine: Machi
 
 
 def other_thread_allocates(capture_mode: int, thread_mode: int) -> tuple[str, str]:
-    """Another thread allocates while this one captures: what it is told, and what becomes of the capture."""
+    """Allocate in another thread during a capture; return that call's answer and the capture's."""
     context = begin()
     modes = (GLOBAL, THREAD_LOCAL, RELAXED)
     stream, answers = take(cu.cuStreamCreate(1)), []

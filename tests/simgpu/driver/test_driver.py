@@ -1,4 +1,4 @@
-"""NVIDIA's `cuda-bindings` through the families of the driver API: what CUDA promises is what they get."""
+"""NVIDIA's `cuda-bindings` through the families of the driver API: they get what CUDA promises."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def streams_and_events() -> None:
 
 
 def legacy_waits_for_blocking() -> tuple[float, float]:
-    """The moment the legacy stream's kernel ends after a blocking and after a non-blocking stream's, in ms."""
+    """Return when the legacy stream's kernel ends, in ms: after a blocking and after a non-blocking stream's kernel."""
     begin()
     step, ends = kernel("step_20ms"), []
     for flags in (0, clients.NON_BLOCKING):
@@ -391,7 +391,7 @@ def test_streams_overlap_as_the_setting_says(
 
 
 def stream_0_in_two_threads() -> float:
-    """Seconds until the kernels are done that two threads launched into stream 0."""
+    """Return seconds until the kernels are done that two threads launched into stream 0."""
     context, step = begin(), kernel("step_200ms")
     began = time.monotonic()
 

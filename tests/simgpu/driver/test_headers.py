@@ -103,7 +103,7 @@ def test_every_entry_point_is_exported() -> None:
 
 
 def structures() -> dict[str, list[str]]:
-    """Every structure of cuda_types.h with its plain fields."""
+    """Return every structure of cuda_types.h with its plain fields."""
     text = re.sub(r"/\*.*?\*/", "", (ABI / "cuda_types.h").read_text(), flags=re.S)
     found: dict[str, list[str]] = {}
     for body, name in re.findall(r"typedef (?:struct|union) \w+ \{\n(.*?)\n\}[^;\n]*?(\w+);", text, flags=re.S):

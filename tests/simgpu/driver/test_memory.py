@@ -34,7 +34,7 @@ def test_plain_memory_fails_when_the_card_is_full(megabytes: int, answer: str, m
         assert client.call(clients.allocate, megabytes) == answer
 
 
-def test_plain_memory_of_one_process_is_missing_to_the_other(machine: Machine) -> None:
+def test_plain_memory_of_one_process_reduces_the_free_memory_of_the_other(machine: Machine) -> None:
     with machine.client() as one, machine.client() as other:
         assert one.call(clients.allocate, 10000) == "SUCCESS"
         assert other.call(clients.allocate, 6000) == "OUT_OF_MEMORY"
@@ -59,7 +59,7 @@ def test_managed_memory_that_fits_pages_never(make_machine: Callable[..., Machin
     assert sum(one.paged_bytes for one in machine.record().intervals(0)) == 0
 
 
-def test_taking_turns_pages_once_a_turn_and_who_was_idle_longest_goes_first(
+def test_taking_turns_pages_once_a_turn_and_the_longest_idle_process_is_paged_out_first(
     make_machine: Callable[..., Machine],
 ) -> None:
     machine = make_machine(SMALL_CARD, **SMALL)

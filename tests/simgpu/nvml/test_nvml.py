@@ -133,7 +133,7 @@ print([one.pid for one in pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvm
 """
 
 
-def test_process_ids_are_the_asker_s_and_who_it_does_not_see_is_left_out(machine: Machine) -> None:
+def test_process_ids_are_of_the_reader_s_namespace_and_unseen_processes_are_left_out(machine: Machine) -> None:
     isolate = in_own_process_namespace()
     ask = [sys.executable, "-c", COMPUTING]
     both = ["sh", "-c", '"$0" --kernel-ms 5 --seconds 30 >/dev/null & read go; "$@"', str(BUILD / "burn"), *ask]
@@ -174,7 +174,7 @@ def test_a_forked_child_can_begin_anew(make_machine: Callable[..., Machine]) -> 
 
 
 def wait_for_event(types: int, timeout: int) -> tuple[int, int, int] | str:
-    """Registers all devices and waits: type, data and device of the next event."""
+    """Register all devices and wait; return type, data and device of the next event."""
     events = nv.nvmlEventSetCreate()
     for handle in handles():
         nv.nvmlDeviceRegisterEvents(handle, types, events)

@@ -1,4 +1,4 @@
-"""The shared file: what is broken, foreign or differently configured is refused with a sentence, never used."""
+"""The shared file: a broken, foreign or differently configured file is refused with a sentence, never used."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_unknown_values_are_refused_never_guessed(variable: str, value: str, mac
     assert not machine.file.exists()
 
 
-def test_the_file_s_settings_hold_for_those_who_set_none(make_machine: Callable[..., Machine]) -> None:
+def test_the_file_s_settings_hold_for_processes_that_set_none(make_machine: Callable[..., Machine]) -> None:
     machine = make_machine("1xT4-16GB,2xA100-40GB", speed="10")
     assert machine.tool("devices").stdout.count("A100") == 2
     plain = {
@@ -112,7 +112,7 @@ def test_the_file_s_settings_hold_for_those_who_set_none(make_machine: Callable[
     assert time.monotonic() - began < 0.9
 
 
-def test_many_that_start_at_once_share_one_file(machine: Machine) -> None:
+def test_many_processes_that_start_at_once_share_one_file(machine: Machine) -> None:
     programs = [machine.start_burn("--count", "5", "--kernel-ms", "1") for _ in range(12)]
 
     assert [program.wait() for program in programs] == [0] * 12

@@ -1,4 +1,4 @@
-"""The libraries built with gcc's sanitizers, gone through by several threads: not one report."""
+"""The libraries built with gcc's sanitizers and used by several threads: there is not one report."""
 
 from __future__ import annotations
 

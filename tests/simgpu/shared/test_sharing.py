@@ -19,7 +19,7 @@ from tests.simgpu import clients  # noqa: E402
 
 
 def test_two_processes_slow_each_other_as_the_slices_say(machine: Machine) -> None:
-    """The best of up to three pairs: a process that waits for its processor leaves the GPU idle."""
+    # The best of up to three pairs counts: a process that waits for its processor leaves the GPU idle.
     for number in range(3):
         labels = (f"a{number}", f"b{number}")
         both, share = _side_by_side(machine, labels)
@@ -34,7 +34,7 @@ def test_two_processes_slow_each_other_as_the_slices_say(machine: Machine) -> No
 
 
 def _side_by_side(machine: Machine, labels: tuple[str, str]) -> tuple[list[Interval], float]:
-    """What two programs executed while both ran, and how much of that time it was."""
+    """Return what two programs executed while both ran, and for how much of that time."""
     programs = [machine.start_burn("--kernel-ms", "20", "--seconds", "0.8", label=label) for label in labels]
     for program in programs:
         assert program.wait() == 0
@@ -45,7 +45,7 @@ def _side_by_side(machine: Machine, labels: tuple[str, str]) -> tuple[list[Inter
     return both, busy_share(both, start, end)
 
 
-def test_a_short_kernel_does_not_stand_behind_a_long_one_of_another_process(machine: Machine) -> None:
+def test_a_short_kernel_does_not_wait_for_a_long_kernel_of_another_process(machine: Machine) -> None:
     with machine.client("long") as long, machine.client("short") as short:
         long.call(clients.begin_and_forget)
         short.call(clients.run_kernels, "warm_1ms", 1)
@@ -103,7 +103,7 @@ def _alive(machine: Machine) -> int:
     return sum(owner.died is None for owner in machine.record().owners())
 
 
-def test_two_containers_whose_programs_are_both_process_1(machine: Machine) -> None:
+def test_two_containers_whose_programs_are_both_process_1_are_told_apart(machine: Machine) -> None:
     burn = [*in_own_process_namespace(), str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "30"]
     programs = [subprocess.Popen(burn, env=machine.environment(), stdout=subprocess.DEVNULL) for _ in range(2)]
     try:
@@ -141,7 +141,7 @@ def test_speed_shortens_everything(make_machine: Callable[..., Machine]) -> None
         assert 0.1 <= client.call(clients.run_kernels, "long_2s", 1) < 0.2
 
 
-def test_the_record_knows_who_and_counts_what_it_lost(make_machine: Callable[..., Machine]) -> None:
+def test_the_record_names_the_process_and_counts_lost_entries(make_machine: Callable[..., Machine]) -> None:
     machine = make_machine(record_entries="16")
     machine.burn("--kernel-ms", "1", "--count", "60", label="alice")
     record = machine.record()

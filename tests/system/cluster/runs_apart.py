@@ -20,7 +20,7 @@ CRASHING = textwrap.dedent(
 
 
 def environment_apart(folder: str) -> dict[str, str]:
-    """Runs of their own, the same cache."""
+    """Return an environment whose runs are apart, with the same cache."""
     return {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": str(cache.root().parent)}
 
 

@@ -1,4 +1,4 @@
-"""The control plane: a real API server without root, several side by side, with what a test asks of it."""
+"""The control plane: a real API server without root, several at once, and what tests ask of it."""
 
 import socket
 
@@ -59,7 +59,7 @@ def test_two_run_side_by_side_with_their_own_options(api_server: ControlPlane) -
 
 
 @pytest.mark.slow
-def test_a_port_that_somebody_takes_meanwhile_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_another_program_takes_meanwhile_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

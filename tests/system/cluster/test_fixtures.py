@@ -23,7 +23,7 @@ def test_a(api_server, namespace):
 
 
 def pytest_run(folder: Path, source: str, **environment: str) -> str:
-    """What a pytest of its own says of a test file with the plugin."""
+    """Return what a separate pytest with the plugin says of a test file."""
     (folder / "test_it.py").write_text(source)
     command = [
         sys.executable,
@@ -40,7 +40,7 @@ def pytest_run(folder: Path, source: str, **environment: str) -> str:
     return subprocess.run(command, cwd=REPOSITORY, env=settings, capture_output=True, text=True, check=False).stdout
 
 
-def test_what_cannot_run_here_is_skipped_loudly_with_the_reason(tmp_path: Path) -> None:
+def test_tests_that_cannot_run_here_are_skipped_loudly_with_the_reason(tmp_path: Path) -> None:
     said = pytest_run(tmp_path, USES, KUBEBUILDER_ASSETS="/nowhere")
 
     assert "2 tests on a real Kubernetes were NOT run" in said
@@ -55,7 +55,7 @@ def test_in_ci_what_cannot_run_is_a_failure(tmp_path: Path) -> None:
     assert "1 passed, 2 errors" in said
 
 
-def test_who_uses_the_fixtures_can_be_left_out_by_mark(tmp_path: Path) -> None:
+def test_tests_that_use_the_fixtures_can_be_left_out_by_mark(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = cluster: c\n  node: n\naddopts = -m 'not cluster'\n")
 
     assert "1 passed, 2 deselected" in pytest_run(tmp_path, USES, KUBEBUILDER_ASSETS="/nowhere")

@@ -1,4 +1,4 @@
-"""The whole chain on two real nodes at once: image, device plugin, CDI, a pod that computes, what kubectl shows."""
+"""Two real nodes at once, from the image to the pod: device plugin, CDI, a pod that computes, what kubectl shows."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ SAID = re.compile(r"(GPU-[0-9a-f-]{36}) is one of (\d+); the kernel took (\d+\.\
 
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[Cluster]:
-    """Two nodes with two GPUs each, and the project's image in both."""
+    """Start two nodes with two GPUs each and the project's image."""
     try:
         archive = image.archive(Target.SIMGPU, say=print)
         with cluster(Shape(nodes=2), say=print) as made:
@@ -55,7 +55,7 @@ def has_reported(plane: ControlPlane, pod: str) -> bool:
 
 
 def uuids_of(node: Node) -> set[str]:
-    """What the software's own tool says, run on the node by the device plugin's pod."""
+    """Return the UUIDs that the software GPU's tool prints on the node, run in the device plugin's pod."""
     pod = node.plane.kubectl(
         "get", "pod", "-l", "app=device-plugin", "-o", "name", f"--field-selector=spec.nodeName={node.name}"
     )

@@ -1,4 +1,4 @@
-"""What a cluster leaves behind: nothing, whether it is ended, or killed and cleaned up after by the next."""
+"""A cluster leaves nothing behind, whether it is ended, or killed and cleaned up by the next one."""
 
 import re
 import signal
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.node, pytest.mark.slow]
 
 @pytest.fixture
 def own_machine(tmp_path: Path) -> Iterator[Mapping[str, str]]:
-    """An environment whose runs are apart from a developer's own `make cluster-up`."""
+    """Return an environment whose runs are apart from a developer's own `make cluster-up`."""
     try:
         check_machine(say=print)
     except MissingError as error:
@@ -37,7 +37,7 @@ def said_by(*words: str, environment: Mapping[str, str]) -> str:
 
 
 def run_a_pod(kubeconfig: str) -> None:
-    """One that sleeps, so that its container is there when the cluster goes."""
+    """Run a pod that sleeps, so that its container is there when the cluster goes."""
     kubectl = next(cache.root().glob(f"kubernetes-{pins.KUBERNETES}-*/kubectl"))
     base = [str(kubectl), "--kubeconfig", kubeconfig]
     # the controller that makes service accounts may be a moment late
@@ -68,7 +68,7 @@ def test_after_down_the_machine_is_as_it_was_before_up(own_machine: Mapping[str,
     assert "nothing was running\nexit 0" in said_by("down", environment=own_machine)
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(own_machine: Mapping[str, str]) -> None:
+def test_leftovers_of_a_killed_run_are_removed_by_the_next_run(own_machine: Mapping[str, str]) -> None:
     before = listing.machine()
     command = [sys.executable, "-c", CRASHING]
     with subprocess.Popen(command, env=own_machine, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as crashing:

@@ -39,7 +39,7 @@ def service(name: str) -> dict[str, object]:
 
 @pytest.fixture
 def web(node: Node, namespace: str) -> Iterator[str]:
-    """A pod that serves its name, behind a service; the namespace they are in."""
+    """Run a pod that serves its name behind a service, and return their namespace."""
     node.plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=yaml_of(busybox_pod("web", WEB), service("web")))
     node.plane.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/web", "--timeout=180s")
     yield namespace

@@ -1,4 +1,4 @@
-"""The demo as a user meets it: the story told, and each bad start explained, with nothing left running."""
+"""The demo as a user sees it: it tells its story, explains each bad start, and leaves nothing running."""
 
 import os
 import shutil
@@ -33,13 +33,13 @@ def run(
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A temporary folder whose name leaves room for a socket's."""
+    """Return a temporary folder whose short name leaves room for a socket's name."""
     with tempfile.TemporaryDirectory(prefix="demo-", dir="/tmp") as folder:
         yield Path(folder)
 
 
 def left_running(folder: Path) -> list[str]:
-    """Command lines that still name this run's temporary folder."""
+    """Return the command lines that still name this run's temporary folder."""
     lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
     return [line for line in lines if str(folder) in line]
 

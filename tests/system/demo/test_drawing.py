@@ -1,4 +1,4 @@
-"""What the demo draws, and the figures that it says of it."""
+"""The demo's drawing, and the figures that the demo prints with it."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_busy_share(bars: tuple[Bar, ...], share: float) -> None:
     assert busy_share(bars) == pytest.approx(share)
 
 
-def test_a_line_a_gpu_says_who_had_it_when() -> None:
+def test_each_gpu_has_a_line_that_says_which_container_had_it_when() -> None:
     first, second, *_ = draw_turns(TURNS, PLAIN, width=8)
 
     assert first.endswith("AAAABBBB")

@@ -1,6 +1,6 @@
 """A plugin that gives out whole GPUs as NVIDIA's does, beside ours on one real node.
 
-Owns its stand-in: our own server under another resource's name, with bare UUIDs as ids.
+The stand-in is our own server with another resource's name and bare UUIDs as ids.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from contract.sharing.placement import Policy
-from deviceplugin.core.device_list import View
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.core.device_list import DeviceList
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.node.files import NodeFiles
@@ -21,7 +21,7 @@ RESOURCE = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
-class WholeGpus(View):
+class WholeGpus(DeviceList):
     """Ids as NVIDIA's plugin has them."""
 
     uuids: tuple[str, ...] = ()
@@ -32,11 +32,11 @@ class WholeGpus(View):
 
 @contextmanager
 def nvidia_stand_in(plugin: NodePlugin, *uuids: str) -> Iterator[None]:
-    """While it lives, the kubelet gives these GPUs out as `nvidia.com/gpu`."""
+    """Run a plugin that makes the kubelet give these GPUs out as `nvidia.com/gpu`."""
     folder = plugin.node.path("/var/lib/kubelet/device-plugins")
     files = NodeFiles.__new__(NodeFiles)  # nobody is allocated anything here
     parts = Parts(
-        board=Board(WholeGpus(uuids=uuids)),
+        publisher=Publisher(WholeGpus(uuids=uuids)),
         files=files,
         tell=lambda _: None,
         start_check=NodeCheck(files, lambda: False, lambda _: None),
@@ -52,7 +52,7 @@ def nvidia_stand_in(plugin: NodePlugin, *uuids: str) -> Iterator[None]:
 
 
 def beside_nvidia(plugin: NodePlugin, _pods: Pods) -> str:
-    """Its GPU is taken back, an event says why, and it returns when that plugin has ended for good."""
+    """Check that its GPU is taken back with an event, and returns when that plugin has ended for good."""
     slots = plugin.slots()
     uuid = plugin.simgpu("devices").split()[1]
     with nvidia_stand_in(plugin, uuid):

@@ -1,6 +1,6 @@
-"""What a container has, on a real node: its libraries, its GPUs through restarts and a reboot, its init containers.
+"""What a container has on a real node: its libraries, its GPUs through restarts and a reboot, its init containers.
 
-Each raises where the behaviour is not what it should be, and returns its figures.
+Each function raises where the behaviour is not what it should be, and returns its figures.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ RESTRICTED = {
 
 
 def glibc_pod(name: str, *, preload: str | None, **more: Any) -> dict[str, Any]:
-    """A pod of one vGPU that shows which libraries its program has."""
+    """Return a pod of one vGPU that shows which libraries its program has."""
     env = [] if preload is None else [{"name": names.ENV_PRELOAD, "value": preload}]
     pod = vgpu_pod(name)
     container = vgpu_container("main", 1, SHOW_MAPS, image=GLIBC_IMAGE, env=env, **more)
@@ -43,13 +43,13 @@ def glibc_pod(name: str, *, preload: str | None, **more: Any) -> dict[str, Any]:
 
 
 def libraries(plugin: NodePlugin, pods: Pods, name: str) -> set[str]:
-    """Those of ours and of the user's in the memory map that the pod has shown."""
+    """Return our libraries and the user's from the memory map that the pod has shown."""
     maps = plugin.node.plane.kubectl("logs", "-n", pods.namespace, name)
     return {path for path in (paths.CONTAINER_HOOK, OWN_LIBRARY) if path in maps}
 
 
 def preload(plugin: NodePlugin, pods: Pods) -> str:
-    """Ours is loaded whatever the pod does with LD_PRELOAD, and the user's own stays."""
+    """Check that our library is loaded whatever the pod does with LD_PRELOAD, and that the user's own stays."""
     pods.create(
         glibc_pod("plain", preload=None),
         glibc_pod("emptied", preload=""),
@@ -64,7 +64,7 @@ def preload(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def preload_under_restriction(plugin: NodePlugin, pods: Pods) -> str:
-    """The same for a pod that Pod Security `restricted` admits: no volumes of ours in its spec."""
+    """Check the same for a pod that Pod Security `restricted` admits, without volumes of ours in its spec."""
     pods.create(glibc_pod("restricted", preload="", securityContext=RESTRICTED))
     pods.wait_for("Running")
     _wait_for_libraries(plugin, pods, "restricted", {paths.CONTAINER_HOOK})
@@ -77,7 +77,7 @@ def _wait_for_libraries(plugin: NodePlugin, pods: Pods, name: str, expected: set
 
 
 def init_containers(plugin: NodePlugin, pods: Pods) -> str:
-    """An init container with one vGPU before a container with two: each finds its own folder when it runs."""
+    """Check an init container with one vGPU before a container with two: each finds its own folder."""
     show = f"ls {paths.CONTAINER_SOCKETS}/mine; cat {paths.CONTAINER_SOCKETS}/mine/{paths.ALLOCATION_FILE}"
     pod = vgpu_pod("staged")
     # the first one runs for longer than a folder lives unused
@@ -105,7 +105,7 @@ def _shown_record(plugin: NodePlugin, pods: Pods, pod: str, container: str) -> d
 
 
 def restarts(plugin: NodePlugin, pods: Pods) -> str:
-    """Containers that the kubelet starts again keep their GPUs."""
+    """Check that containers which the kubelet starts again keep their GPUs."""
     pod = vgpu_pod("again", restartPolicy="Always")
     pod["spec"]["containers"] = [vgpu_container("main", 2, "echo $NVIDIA_VISIBLE_DEVICES; sleep 1; exit 1")]
     pods.create(pod)
@@ -121,9 +121,9 @@ def restarts(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def reboot(plugin: NodePlugin, pods: Pods) -> str:
-    """Every process of the node is gone and /var/run is empty: no allocation is lost, no pod fails.
+    """Check that no allocation is lost and no pod fails when all processes and /var/run of a node are gone.
 
-    The plugin waits for the kubelet here.  Pods that a kubelet admits before any plugin has registered it fails by
+    The plugin waits for the kubelet here.  A kubelet that admits pods before any plugin has registered fails them by
     itself, whatever the plugin does (kubernetes/kubernetes issue 125579).
     """
     pods.create(
@@ -149,7 +149,7 @@ def reboot(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def turn_off(plugin: NodePlugin) -> None:
-    """As a power switch does, but for the node's first process and its network."""
+    """End everything as a power switch does, except the node's first process and its network."""
     node = plugin.node
     for process in (plugin.process, node.kubelet.process, node.kubelet.proxy, node.containerd.process):
         process.kill()
@@ -165,7 +165,7 @@ def turn_off(plugin: NodePlugin) -> None:
 
 
 def remove_dead_groups(name: str) -> None:
-    """The control groups of pods that are no more: a kubelet that finds them looks at each for three seconds."""
+    """Remove the control groups of pods that are gone; a kubelet would spend three seconds on each."""
     for root in Path("/sys/fs/cgroup").glob(f"**/{name}/kubepods"):
         for folder in sorted((path for path in root.glob("**/") if path != root), reverse=True):
             with contextlib.suppress(OSError):  # the classes of service have no processes, and stay or go
@@ -184,7 +184,7 @@ def _are_restarted(plugin: NodePlugin, pods: Pods) -> bool:
 
 
 def gpu_lost(plugin: NodePlugin, pods: Pods) -> str:
-    """A GPU falls off the bus and comes back: its ten slots go and come together, its pod stays, events say so."""
+    """Check a GPU that falls off the bus and returns: its ten slots go and come together, its pod stays."""
     slots = plugin.slots()
     pods.create(vgpu_pod("holder", 1))
     pods.wait_for("Running")
@@ -203,7 +203,7 @@ def gpu_lost(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def scheduler_stopped(plugin: NodePlugin, pods: Pods, count: int) -> str:
-    """Allocation takes no longer when the scheduler is stopped."""
+    """Check that an allocation takes no longer while the scheduler is stopped."""
     means = []
     with scheduler(plugin.node) as daemon:
         means.append(_mean_of_allocations(plugin, pods, "with", count))

@@ -1,7 +1,7 @@
-"""The real plugin on a real node of testbed/cluster, with GPUs made of software; and small pods that use it.
+"""The real plugin on a real node of testbed/cluster, with software GPUs, and small pods that use it.
 
-Owns how it is started there and how its pods look.  The hook is a stand-in here (an empty library), for what is tested
-is how it reaches a container, not what it does.
+It owns how the plugin is started there and how its pods look.  The hook is a stand-in here, an empty library: the tests
+ask how the hook reaches a container, not what it does.
 """
 
 import json
@@ -47,24 +47,24 @@ class NodePlugin:
     simgpu_file: Path
 
     def start(self, *, slots: int = 40) -> None:
-        """Returns when kubelet and API server say so many slots."""
+        """Start, and return when kubelet and API server say so many slots."""
         self.process.start()
         self.wait_until_whole(slots)
 
     def restart(self) -> None:
-        """After a kill: what the kubelet does with a container, without its back-off."""
+        """Start again after a kill, as the kubelet does, but without its back-off."""
         self.process.start()
 
     def wait_for_slots(self, slots: int, *, seconds: float = 30.0) -> None:
-        """Until the Node says so many."""
+        """Wait until the Node says so many slots."""
         wait_until(lambda: self.slots() == slots, what=f"{slots} slots", seconds=seconds, needs=(self.process,))
 
     def slots(self) -> int:
-        """What the API server says can be allocated."""
+        """Return how many slots the API server says can be allocated."""
         return int(self.core.read_node(self.node.name).status.allocatable.get(names.RESOURCE, "0"))
 
     def wait_until_whole(self, slots: int, *, seconds: float = 60.0) -> None:
-        """Until kubelet and plugin know each other, and the API server says so many slots."""
+        """Wait until kubelet and plugin know each other and the API server says so many slots."""
 
         def is_whole() -> bool:
             try:
@@ -75,7 +75,7 @@ class NodePlugin:
         wait_until(is_whole, what=f"the kubelet gives out {slots} slots", seconds=seconds, needs=(self.process,))
 
     def known_to_kubelet(self) -> int:
-        """How many healthy slots the kubelet has of us; raises `RpcError` while there is no kubelet."""
+        """Return how many healthy slots of ours the kubelet has; raise `RpcError` while there is no kubelet."""
         given_out = PodResources(self._pod_resources, seconds=5).list_allocatable()
         return sum(len(each.ids) for each in given_out if each.resource == names.RESOURCE)
 
@@ -88,16 +88,16 @@ class NodePlugin:
         return kubernetes.client.CoreV1Api(self.node.plane.client())
 
     def worker_pid(self) -> int:
-        """The process that serves, under its supervisor: the elder of two, the other is its spare."""
+        """Return the process that serves: the elder of the supervisor's two, since the other is its spare."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
     def assignments(self) -> tuple[Assignment, ...]:
-        """What pod-resources says."""
+        """Return what pod-resources says."""
         return KubeletPods(self._pod_resources, names.RESOURCE).list_pods().assignments
 
     def used_by_gpu(self) -> dict[str, int]:
-        """How many slots of each GPU are in use, by pod-resources."""
+        """Return how many slots of each GPU are in use, by pod-resources."""
         used: dict[str, int] = {}
         for each in self.assignments():
             for device_id in each.device_ids:
@@ -106,23 +106,23 @@ class NodePlugin:
         return used
 
     def free_slots_told(self) -> dict[str, int]:
-        """The Node's annotation."""
+        """Return the Node's annotation of free slots."""
         annotations = self.core.read_node(self.node.name).metadata.annotations or {}
         told: dict[str, int] = json.loads(annotations.get(node.FREE_SLOTS, "{}"))
         return told
 
     def allocation_keys(self) -> list[str]:
-        """The allocation folders on the node."""
+        """Return the allocation folders on the node."""
         folder = self.node.path("/var/lib/nvshare/allocations")
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
     def metric(self, name: str) -> float:
-        """One line of /metrics, by its name and labels."""
+        """Return one line of /metrics, by its name and labels."""
         text = self.node.call("wget", "-qO-", f"http://127.0.0.1:{METRICS_PORT}/metrics")
         return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name + " "))
 
     def simgpu(self, *words: str) -> str:
-        """A fault, or the end of one."""
+        """Set a fault of the software GPU, or end one."""
         environment = {**os.environ, "SIMGPU_FILE": str(self.simgpu_file), "LD_LIBRARY_PATH": str(SIMGPU)}
         return subprocess.run(
             [SIMGPU / "simgpu", *words], env=environment, check=True, capture_output=True, text=True
@@ -130,7 +130,7 @@ class NodePlugin:
 
 
 def build_stand_in(folder: Path, name: str = "libnvshare.so") -> Path:
-    """A library that does nothing, to be mapped in place of the hook."""
+    """Build a library that does nothing, to be mapped in place of the hook."""
     source, library = folder / "stand-in.c", folder / name
     source.write_text(_HOOK_SOURCE)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
@@ -138,7 +138,7 @@ def build_stand_in(folder: Path, name: str = "libnvshare.so") -> Path:
 
 
 def import_glibc_image(node: Node, folder: Path) -> None:
-    """A shell, cat and sleep that load libraries as a user's program does; the busybox image is static."""
+    """Import an image whose shell, cat and sleep load libraries as a user's program does; busybox is static."""
     loaded = ("/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2")
     programs = {"bin/sh": "/bin/dash", "bin/cat": "/bin/cat", "bin/sleep": "/bin/sleep"}
     files = {path.lstrip("/"): Path(path).read_bytes() for path in loaded}
@@ -153,7 +153,7 @@ def import_glibc_image(node: Node, folder: Path) -> None:
 def node_plugin(
     node: Node, folder: Path, *flags: str, gpus: str = "4xA100-40GB", odd: str = ""
 ) -> Iterator[NodePlugin]:
-    """A plugin that is ready to start, `odd` as `serve_odd` says; ended when the test is over."""
+    """Return a plugin that is ready to start, odd as `serve_odd` says; end it when the test is over."""
     simgpu_file = folder / "gpus"
     environment = {
         "LD_LIBRARY_PATH": str(SIMGPU),
@@ -189,7 +189,7 @@ def node_plugin(
 
 @contextmanager
 def scheduler(node: Node) -> Iterator[Process]:
-    """The real scheduler daemon on the node."""
+    """Run the real scheduler daemon on the node."""
     environment = ("env", f"PYTHONPATH={ROOT}")
     command = [*environment, sys.executable, "-m", "schedulerd", "--observer=none"]
     process = node.sandbox.process(f"{node.name}-schedulerd", command)
@@ -203,7 +203,7 @@ def scheduler(node: Node) -> Iterator[Process]:
 
 
 def vgpu_container(name: str, vgpus: int, script: str = SLEEP, **more: Any) -> dict[str, Any]:
-    """A container of a small image; without vGPUs when 0."""
+    """Return a container of a small image, without vGPUs when the number is 0."""
     resources = {"resources": {"limits": {names.RESOURCE: str(vgpus)}}} if vgpus else {}
     return {
         "name": name,
@@ -216,7 +216,7 @@ def vgpu_container(name: str, vgpus: int, script: str = SLEEP, **more: Any) -> d
 
 
 def vgpu_pod(name: str, *vgpus: int, **more: Any) -> dict[str, Any]:
-    """A pod with one container for each number."""
+    """Return a pod with one container for each number."""
     containers = [vgpu_container(f"c{number}", count) for number, count in enumerate(vgpus)]
     spec = {"containers": containers, "terminationGracePeriodSeconds": 0, "restartPolicy": "Never", **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
@@ -235,7 +235,7 @@ class Pods:
         self.clear()
 
     def clear(self) -> None:
-        """None is left, and no slot taken: a pod that the API has forgotten may hold its slots a little longer."""
+        """Wait until no pod and no taken slot is left: a forgotten pod may hold its slots a little longer."""
         self.delete_all()
         wait_until(lambda: not self._hold_slots(), what="the kubelet has taken their slots back", seconds=60)
 
@@ -243,12 +243,12 @@ class Pods:
         return any(each.namespace == self.namespace for each in self._plugin.assignments())
 
     def create(self, *pods: dict[str, Any]) -> None:
-        """All of them."""
+        """Create all of the pods."""
         for pod in pods:
             self._core.create_namespaced_pod(self.namespace, pod)
 
     def insist(self, *pods: dict[str, Any]) -> None:
-        """All of them run; one that fails is made again: a pod deleted at once may hold its slot a while longer."""
+        """Wait until all pods run; make a failed one again, since a deleted pod may hold its slot a while longer."""
         self.create(*pods)
 
         def all_run() -> bool:
@@ -261,22 +261,22 @@ class Pods:
         wait_until(all_run, what="all pods run", seconds=120)
 
     def delete(self, *pods: str) -> None:
-        """At once."""
+        """Delete at once."""
         for pod in pods:
             self._core.delete_namespaced_pod(pod, self.namespace, grace_period_seconds=0)
 
     def delete_all(self) -> None:
-        """Returns when none is left."""
+        """Delete all pods, and return when none is left."""
         self._core.delete_collection_namespaced_pod(self.namespace, grace_period_seconds=0)
         wait_until(lambda: not self.phases(), what="all pods are gone", seconds=120)
 
     def phases(self) -> dict[str, str]:
-        """Each pod's phase."""
+        """Return each pod's phase."""
         pods = self._core.list_namespaced_pod(self.namespace, resource_version="0").items
         return {pod.metadata.name: pod.status.phase for pod in pods}
 
     def failures(self) -> dict[str, str]:
-        """Why each failed pod failed."""
+        """Return why each failed pod failed."""
         pods = self._core.list_namespaced_pod(self.namespace).items
         return {
             pod.metadata.name: f"{pod.status.reason}: {pod.status.message}"
@@ -285,7 +285,7 @@ class Pods:
         }
 
     def wait_for(self, phase: str, pods: Iterable[str] = (), *, seconds: float = 120.0) -> None:
-        """Until the pods named, or all of them, are in the phase."""
+        """Wait until the named pods, or all, are in the phase."""
 
         def are_there() -> bool:
             phases = self.phases()

@@ -1,4 +1,4 @@
-"""What is tried on a real node, each as a function of its count: pytest runs a few, `make drills` the full number.
+"""Scenarios on a real node, each a function of its count: pytest runs a few, `make drills` the full number.
 
 Each raises where the behaviour is not what it should be, and returns its figures.
 """
@@ -21,7 +21,7 @@ from tests.system.deviceplugin.on_node import NodePlugin, Pods, vgpu_container, 
 
 
 def assert_books_agree(plugin: NodePlugin) -> None:
-    """No slot used twice, and the annotation says what pod-resources says."""
+    """Check that no slot is used twice, and that the annotation agrees with pod-resources."""
 
     def told_is_true() -> bool:
         used = plugin.used_by_gpu()
@@ -34,7 +34,7 @@ def assert_books_agree(plugin: NodePlugin) -> None:
 
 
 def spread(plugin: NodePlugin, pods: Pods, count: int) -> list[int]:
-    """So many pods of one vGPU: how many each GPU has, sorted."""
+    """Create so many pods of one vGPU; return how many each GPU has, sorted."""
     pods.create(*(vgpu_pod(f"p{number}", 1) for number in range(count)))
     pods.wait_for("Running")
     used = plugin.used_by_gpu()
@@ -43,7 +43,7 @@ def spread(plugin: NodePlugin, pods: Pods, count: int) -> list[int]:
 
 
 def distinct(plugin: NodePlugin, pods: Pods, rounds: int) -> str:
-    """Pods of 2 and 3 vGPUs among pods of one: each container's GPUs are distinct."""
+    """Check that each container's GPUs are distinct, for pods of 2 and 3 vGPUs among pods of one."""
     for number in range(rounds):
         pods.create(vgpu_pod(f"two{number}", 2), vgpu_pod(f"one{number}", 1), vgpu_pod(f"three{number}", 3))
         pods.wait_for("Running")
@@ -57,7 +57,7 @@ def distinct(plugin: NodePlugin, pods: Pods, rounds: int) -> str:
 
 
 def churn(plugin: NodePlugin, pods: Pods, count: int) -> str:
-    """So many pods made and deleted in random order: no slot lost, none used twice."""
+    """Make and delete so many pods in random order; no slot is lost, none is used twice."""
     choose = random.Random(count)
     alive: list[str] = []
     for number in range(count):
@@ -141,7 +141,7 @@ class Watcher:
 
 
 def _had_to_fail(why: str) -> bool:
-    """The kubelet had a pod to admit in the moment in which it knew no plugin, or the plugin died in the call."""
+    """Tell whether the kubelet had to fail a pod: it knew no plugin then, or the plugin died in the call."""
     words = ("no healthy devices present", "unregistered resource", "error reading from server", "connection refused")
     return any(word in why for word in (*words, "Unavailable", "transport is closing", "endpoint"))
 
@@ -149,7 +149,7 @@ def _had_to_fail(why: str) -> bool:
 def under_fire(
     plugin: NodePlugin, pods: Pods, shoot: Callable[[int], None], shots: int, *, most_seconds: float = 5.0
 ) -> str:
-    """Fires so many times while pods come and go; the node must be whole again in between and at the end.
+    """Fire so many times while pods come and go; the node must be whole again in between and at the end.
 
     `most_seconds`: how long the API may say that there are no slots.  A busy machine delays the kubelet itself.
     """
@@ -171,12 +171,12 @@ def under_fire(
 
 
 def kill_worker(plugin: NodePlugin) -> Callable[[int], None]:
-    """SIGKILL to the process that serves: its supervisor goes on."""
+    """Kill the process that serves, with SIGKILL; its supervisor goes on."""
     return lambda _: os.kill(plugin.worker_pid(), signal.SIGKILL)
 
 
 def kill_all(plugin: NodePlugin) -> Callable[[int], None]:
-    """SIGKILL to supervisor and worker, and a new start."""
+    """Kill supervisor and worker with SIGKILL, and start them again."""
 
     def shoot(_: int) -> None:
         plugin.process.kill()
@@ -186,7 +186,7 @@ def kill_all(plugin: NodePlugin) -> Callable[[int], None]:
 
 
 def kill_kubelet(plugin: NodePlugin) -> Callable[[int], None]:
-    """SIGKILL to the kubelet, containerd left running."""
+    """Kill the kubelet with SIGKILL, and leave containerd running."""
 
     def shoot(_: int) -> None:
         plugin.node.kubelet.process.kill()
@@ -196,7 +196,7 @@ def kill_kubelet(plugin: NodePlugin) -> Callable[[int], None]:
 
 
 def kill_both(plugin: NodePlugin) -> Callable[[int], None]:
-    """Plugin and kubelet together."""
+    """Kill plugin and kubelet together."""
     worker, kubelet = kill_worker(plugin), kill_kubelet(plugin)
 
     def shoot(number: int) -> None:
@@ -208,7 +208,7 @@ def kill_both(plugin: NodePlugin) -> Callable[[int], None]:
 
 # ---------------------------------------------------------------------------------------------- where room is short
 def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
-    """A Deployment of two vGPUs where one GPU has room: few failures, an event with the reason, and room helps."""
+    """Check a Deployment of two vGPUs where one GPU has room: few failures, an event with the reason, room helps."""
     plane, namespace = plugin.node.plane, pods.namespace
     with_room = leave_room_on_one_gpu(plugin, pods)
     plane.apply(deployment(namespace, "pair", vgpus=2))
@@ -231,7 +231,7 @@ def crowd(plugin: NodePlugin, pods: Pods, seconds: float) -> str:
 
 
 def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
-    """Fills the node, then takes three pods of one GPU away: its UUID."""
+    """Fill the node, then delete three pods of one GPU; return its UUID."""
     gpus = len(plugin.free_slots_told())
     pods.insist(*(vgpu_pod(f"all{number}", gpus) for number in range(plugin.slots() // gpus - 3)))
     pods.insist(*(vgpu_pod(f"fill{number}", 1) for number in range(3 * gpus)))
@@ -246,7 +246,7 @@ def leave_room_on_one_gpu(plugin: NodePlugin, pods: Pods) -> str:
 
 
 def deployment(namespace: str, name: str, *, vgpus: int) -> dict[str, Any]:
-    """One replica, with the affinity that the webhook adds to a container of several vGPUs."""
+    """Return a Deployment of one replica, with the affinity that the webhook adds for several vGPUs."""
     term = {"matchExpressions": [{"key": node.COUNT, "operator": "Gt", "values": [str(vgpus - 1)]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     containers = [vgpu_container("main", vgpus)]

@@ -1,4 +1,4 @@
-"""On a real node: kubelet, containerd, scheduler and controllers are real, the GPUs are made of software."""
+"""The plugin on a real node: kubelet, containerd, scheduler and controllers are real, the GPUs are software."""
 
 import secrets
 import tempfile
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.node, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def own_node() -> Iterator[Node]:
-    """A node that may be shot at: not the one that all rooms share."""
+    """Start a node that a test may damage, apart from the node that all rooms share."""
     try:
         with cluster() as made:
             yield made.nodes[0]
@@ -36,7 +36,7 @@ def plugin(own_node: Node) -> Iterator[NodePlugin]:
 
 @pytest.fixture
 def labels() -> dict[str, str]:
-    """Of the test's namespace."""
+    """Return the labels of the test's namespace."""
     return {}
 
 

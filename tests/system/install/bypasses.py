@@ -10,7 +10,7 @@ def mount(path: str) -> Wish:
 
 
 def key_mounted_at(path: str) -> Wish:
-    """A key of a ConfigMap, mounted as a file by its subPath."""
+    """Mount a key of a ConfigMap as a file, by its subPath."""
     volume = {"volumes": [{"name": "mine", "configMap": {"name": "any", "optional": True}}]}
     return Wish(container={"volumeMounts": [{"name": "mine", "mountPath": path, "subPath": "mine.so"}]}, spec=volume)
 

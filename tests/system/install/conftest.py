@@ -22,7 +22,7 @@ def house() -> Iterator[House]:
 
 @pytest.fixture
 def room(house: House) -> Iterator[Callable[..., str]]:
-    """`room(labels=…, annotations=…)`: a namespace on the installed node; its pods are gone afterwards."""
+    """Return `room(labels=…, annotations=…)`, which makes a namespace; its pods are gone afterwards."""
     made: list[str] = []
 
     def make(**about: dict[str, str]) -> str:
@@ -36,5 +36,5 @@ def room(house: House) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def team(room: Callable[..., str]) -> str:
-    """A namespace that opted in."""
+    """Make a namespace that opted in."""
     return room(labels=OPTED_IN)

@@ -1,6 +1,6 @@
-"""Things that go wrong on a node with everything installed and pods with vGPUs running: nobody may notice.
+"""Faults on a node with everything installed and pods with vGPUs running: no pod may notice them.
 
-Each function takes the house and returns its figures.
+Each function takes the installed node (`House`) and returns its figures.
 """
 
 import secrets
@@ -27,7 +27,7 @@ _POLITE = ("--trust-seconds", "5", "--linger-seconds", "5")
 
 @contextmanager
 def working_pods(house: House) -> Iterator[str]:
-    """A namespace with pods that compute all along; raises when one of them died or was started again."""
+    """Run pods that compute all along; raise when one of them died or was started again."""
     namespace = house.plane.create_namespace(f"d-{secrets.token_hex(4)}", labels={"nvshare.com/injection": "enabled"})
     names = [f"worker{number}" for number in range(WORKERS)]
     try:
@@ -50,7 +50,7 @@ def _goes_on(house: House, label: str, since: float) -> bool:
 
 
 def executed(house: House, label: str) -> float:
-    """When a pod last computed, from the software GPU's record."""
+    """Return when a pod last computed, from the software GPU's record."""
     record = house.record()
     ends = (
         interval.end
@@ -62,13 +62,13 @@ def executed(house: House, label: str) -> float:
 
 
 def webhook_pods(house: House) -> list[str]:
-    """Those that are not on their way out, the oldest first."""
+    """Return the webhook pods that are not ending, the oldest first."""
     staying = [pod["metadata"] for pod in _staying(house)]
     return [about["name"] for about in sorted(staying, key=lambda about: str(about["creationTimestamp"]))]
 
 
 def ready_webhooks(house: House) -> list[Object]:
-    """Those that take the API server's calls, and are not on their way out."""
+    """Return the webhook pods that take the API server's calls and are not ending."""
     return [pod for pod in _staying(house) if _readiness(pod).get("status") == "True"]
 
 
@@ -82,7 +82,7 @@ def _readiness(pod: Object) -> Object:
 
 
 def kill_webhooks_in_turn(house: House, namespace: str, times: int) -> str:
-    """Replicas are deleted, one after the other became ready, while pods are created."""
+    """Delete the replicas, each after the other is ready, while pods are created."""
     with loaded(house, namespace) as load:
         for _ in range(times):
             house.kubectl("-n", SYSTEM, "delete", "pod", webhook_pods(house)[0], "--wait=false")
@@ -103,7 +103,7 @@ def rotate_the_authority(house: House, namespace: str, enough: int) -> str:
 
 
 def roll_everything(house: House, _namespace: str, times: int) -> str:
-    """Every component is replaced."""
+    """Replace every component."""
     for _ in range(times):
         for component in COMPONENTS:
             house.kubectl("-n", SYSTEM, "rollout", "restart", component)
@@ -121,7 +121,7 @@ def restart_the_api_server(house: House, _namespace: str, times: int) -> str:
 
 
 def kill_the_daemons(house: House, _namespace: str, times: int) -> str:
-    """Scheduler and device plugin are gone without a farewell: no grace, SIGKILL."""
+    """Kill scheduler and device plugin with SIGKILL, without grace."""
     names = ",".join(component.partition("/")[2] for component in COMPONENTS[1:])
     for _ in range(times):
         house.kubectl(
@@ -134,7 +134,7 @@ def kill_the_daemons(house: House, _namespace: str, times: int) -> str:
 
 
 def upgrade_the_hook(house: House, namespace: str, times: int) -> str:
-    """The node's hook is another file than the image's; the next plugin puts its own there, by rename."""
+    """Replace the node's hook by another file; the next plugin puts its own there, by rename."""
     hook = house.node.path("/var/lib/nvshare/hook/libnvshare.so")
     right = hook.read_bytes()
     for number in range(times):
@@ -152,7 +152,7 @@ def upgrade_the_hook(house: House, namespace: str, times: int) -> str:
 
 @contextmanager
 def loaded(house: House, namespace: str) -> Iterator[Load]:
-    """Pods are created while the block runs; raises when one was refused, by us or by the API server's own count."""
+    """Create pods while the block runs; raise when we, or the API server's own count, refused one."""
     before = rejections(house.plane)
     with under_load(house.plane, namespace) as load:
         yield load
@@ -160,13 +160,15 @@ def loaded(house: House, namespace: str) -> Iterator[Load]:
     assert rejections(house.plane) == before
 
 
-def knock_on_every_port(house: House, _: str, seconds: int) -> str:
-    """Silent connections to each port of each component, opened again as soon as they are ended."""
-    found = flood(house, connections=_KNOCKS, seconds=seconds)
+def knock_on_every_port(house: House, namespace: str, seconds: int) -> str:
+    """Open silent connections to each port, again as soon as they are ended, while pods are created."""
+    with loaded(house, namespace) as load:
+        found = flood(house, connections=_KNOCKS, seconds=seconds)
     assert not found.restarts, found
+    assert not found.failed_liveness, found
     assert not found.failed_probes.keys() & set(NODE_DAEMONS), found
     assert len(found.scrapes) > 9 * found.lost_scrapes, found
-    return f"{_KNOCKS} connections to each port for {seconds} s: {found}"
+    return f"{_KNOCKS} connections to each port for {seconds} s: {load.total} pods, 0 refused, {found}"
 
 
 STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (

@@ -1,4 +1,4 @@
-"""Ways around the rules, one by one: refused by admission or, where only the node can, without effect.
+"""Ways around the rules, one by one: admission refuses them, or the node makes them ineffective.
 
 docs/threat-model.md names each of these tests.
 """
@@ -33,7 +33,7 @@ def test_an_emptied_ld_preload_takes_nothing_away(house: House, team: str) -> No
     assert paths.CONTAINER_HOOK in house.execute(team, "empty", "cat", "/proc/1/maps")
 
 
-def test_a_program_that_unsets_ld_preload_is_hooked_all_the_same(house: House, team: str) -> None:
+def test_a_program_that_unsets_ld_preload_is_still_hooked(house: House, team: str) -> None:
     command = ("env", "-u", "LD_PRELOAD", "sleep", "600")
     house.start(team, pod("unset", Wish(command=command)))
 
@@ -45,13 +45,13 @@ def test_a_program_that_unsets_ld_preload_is_hooked_all_the_same(house: House, t
 def test_a_mount_over_the_folder_of_the_file_that_names_the_hook_takes_nothing_away(
     house: House, team: str, path: str
 ) -> None:
-    """Even together with an unset LD_PRELOAD: the allocation's mount is deeper, and lies on top of the pod's."""
+    # This holds even with LD_PRELOAD unset: the allocation's mount is deeper, so it lies on top of the pod's.
     house.start(team, pod("over", replace(mount(path), command=("env", "-u", "LD_PRELOAD", "sleep", "600"))))
 
     assert paths.CONTAINER_HOOK in house.execute(team, "over", "cat", "/proc/1/maps")
 
 
-def test_an_own_ld_preload_is_kept_behind_ours(house: House, team: str) -> None:
+def test_a_pods_own_ld_preload_is_kept_behind_ours(house: House, team: str) -> None:
     own = "/lib/x86_64-linux-gnu/libm.so.6"
     house.start(team, pod("own", Wish(env={"LD_PRELOAD": own}, command=("sleep", "600"))))
 
@@ -133,7 +133,7 @@ def test_an_honest_ephemeral_container_gets_no_gpu(house: House, team: str) -> N
 
 
 def test_a_pod_that_slips_past_the_webhook_is_hooked_by_its_allocation(house: House, room: Callable[..., str]) -> None:
-    """In `warn` mode nothing is injected: what a bypass of admission would leave."""
+    # In `warn` mode nothing is injected, as after a bypass of admission.
     namespace = room(labels={names.INJECTION_LABEL: "warn"})
     house.start(namespace, pod("past"))
 

@@ -23,7 +23,7 @@ HERE = [step for step in STEPS if step[1] not in LEFT_TO_DRILLS]
 
 
 @pytest.mark.parametrize(("step", "full"), [step[1:] for step in HERE], ids=[step[0] for step in HERE])
-def test_nobody_notices(house: House, step: Callable[[House, str, int], str], full: int) -> None:
+def test_pods_go_on_and_none_is_refused(house: House, step: Callable[[House, str, int], str], full: int) -> None:
     times = full // 10 if step in (rotate_the_authority, knock_on_every_port) else 1
     with working_pods(house) as namespace:
         assert step(house, namespace, times)

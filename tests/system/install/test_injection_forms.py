@@ -1,6 +1,6 @@
-"""The bypasses that only the node can make ineffective, in each way by which hook and socket reach a container.
+"""The bypasses that only the node can make ineffective, for each way in which hook and socket reach a container.
 
-A row that is not held says so too: docs/threat-model.md names these tests.
+docs/threat-model.md names these tests, also those that show a bypass which is not held.
 """
 
 import re
@@ -41,7 +41,7 @@ class Form:
     plugin: str = ""
 
     def write(self, folder: Path) -> Path:
-        """A kustomization as docs/install.md shows one; kustomize takes relative folders only."""
+        """Write a kustomization as docs/install.md shows one; kustomize takes relative folders only."""
         (folder / "manifests").symlink_to(MANIFESTS)
         target = {"kind": "DaemonSet", "name": "nvshare-device-plugin"}
         kustomization = {
@@ -62,7 +62,7 @@ FORMS = {
 
 @pytest.fixture(scope="module", params=list(FORMS.values()), ids=list(FORMS))
 def form(house: House, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Form]:
-    """The house set up so; as it was afterwards."""
+    """Set the installed node up in this way, and undo it afterwards."""
     chosen: Form = request.param
     if chosen == Form():
         yield chosen
@@ -83,7 +83,7 @@ def _wait_until_registered(house: House) -> None:
 
 
 def careful(name: str, wish: Wish) -> Object:
-    """A pod that Pod Security `restricted` admits, so that one wish serves every namespace."""
+    """Return a pod that Pod Security `restricted` admits, so that it serves in every namespace."""
     context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     whole = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
     container, spec = {**wish.container, "securityContext": context}, {**wish.spec, "securityContext": whole}
@@ -91,7 +91,7 @@ def careful(name: str, wish: Wish) -> Object:
 
 
 def file_over(path: str, **more: Any) -> Wish:
-    """A file of the pod's own on top of one."""
+    """Mount a file of the pod's own on top of another."""
     item = {"path": "file", "fieldRef": {"fieldPath": "metadata.name"}}
     volume = {"name": "mine", "downwardAPI": {"items": [item]}}
     over = {"name": "mine", "mountPath": path, "subPath": "file"}
@@ -137,7 +137,7 @@ EVERYWHERE = {
 
 
 @pytest.mark.usefixtures("form")
-def test_what_is_refused_is_refused_in_every_form(house: House, room: Callable[..., str]) -> None:
+def test_refused_pods_are_refused_in_every_form(house: House, room: Callable[..., str]) -> None:
     wanted = yaml.safe_dump_all(careful(f"sly{number}", wish) for number, wish in enumerate(EVERYWHERE.values()))
     for labels in (OPTED_IN, RESTRICTED):
         said = house.kubectl("create", "-n", room(labels=labels), "-f", "-", stdin=wanted, check=False)
@@ -183,7 +183,7 @@ def test_past_the_webhook_the_visible_devices_are_the_allocations_by_cdi_only(
 
 # ---------------------------------------------------------------------------------------------- not held
 def test_a_static_program_computes_without_turns(house: House, team: str, tmp_path: Path) -> None:
-    """Not held, in any form: no loader reads LD_PRELOAD or /etc/ld.so.preload."""
+    # Not held in any form: no loader reads LD_PRELOAD or /etc/ld.so.preload.
     archive = tmp_path / "static.tar"
     files = {
         "client": _build_static(tmp_path / "client").read_bytes(),
@@ -199,7 +199,7 @@ def test_a_static_program_computes_without_turns(house: House, team: str, tmp_pa
 
 
 def _build_static(program: Path) -> Path:
-    """The software GPU's driver is part of the program."""
+    """Build a program that has the software GPU's driver in it."""
     apart = ("nvml", "burn", "tool")
     driver = [path for path in SIMGPU.glob("*.c") if not path.name.startswith(apart)]
     source = Path(__file__).parent / "programs" / "static_client.c"

@@ -40,7 +40,7 @@ def test_a_pod_that_names_no_mode_is_refused_with_the_sentence_that_fixes_it(hou
     assert len(set(house.uuids(team, "two"))) == 2
 
 
-def test_what_is_said_of_a_pod_follows_its_namespace(house: House, room: Room) -> None:
+def test_messages_about_a_pod_follow_its_namespace(house: House, room: Room) -> None:
     wanted = pod("two", Wish(gpus=2))
     said = {
         "enabled": house.create(room(labels=OPTED_IN), wanted),
@@ -60,7 +60,7 @@ def test_what_is_said_of_a_pod_follows_its_namespace(house: House, room: Room) -
     assert "Warning" in said["reduce"]
 
 
-def test_a_pod_without_a_vgpu_meets_nobody(house: House, team: str) -> None:
+def test_a_pod_without_a_vgpu_is_not_touched(house: House, team: str) -> None:
     plain = pod("plain", Wish(gpus=0, command=("sleep", "60")))
     house.start(team, plain)
 

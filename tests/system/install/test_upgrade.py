@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.node, pytest.mark.slow]
 
 
 def next_version(folder: Path) -> Path:
-    """Version n+1: every component's pods differ, so that all of them roll."""
+    """Make version n+1: every component's pods differ, so that all of them roll."""
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

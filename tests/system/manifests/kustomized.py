@@ -1,4 +1,4 @@
-"""What kustomize makes of the manifests, as objects.  Uses the kubectl of testbed/cluster, so needs no cluster."""
+"""The manifests as kustomize builds them.  It uses the kubectl of testbed/cluster, and needs no cluster."""
 
 import subprocess
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 @lru_cache
 def rendered(folder: Path) -> str:
-    """`kubectl kustomize` of a folder."""
+    """Return what `kubectl kustomize` prints for a folder."""
     kubectl = control_plane_programs(say=print) / "kubectl"
     done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -26,7 +26,7 @@ def rendered(folder: Path) -> str:
 
 
 def objects(name: str = "base") -> list[Object]:
-    """The objects of `base` or of an overlay."""
+    """Return the objects of `base` or of an overlay."""
     folder = ROOT / "base" if name == "base" else ROOT / "overlays" / name
     return list(yaml.safe_load_all(rendered(folder)))
 

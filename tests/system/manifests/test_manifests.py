@@ -78,15 +78,16 @@ def test_every_container_is_hardened(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_what_runs_on_is_ready_only_when_it_serves(name: str) -> None:
+def test_every_long_running_container_has_a_startup_or_readiness_probe(name: str) -> None:
     for item in of_kind(objects(name), "Deployment", "DaemonSet"):
         for container in item["spec"]["template"]["spec"]["containers"]:
             assert {"startupProbe", "readinessProbe"} & set(container), item["metadata"]["name"]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_no_stranger_can_make_a_probe_of_a_node_daemon_fail(name: str) -> None:
-    """A port can be kept busy until the kubelet restarts the container; a command in the container cannot."""
+def test_no_other_pod_can_make_a_probe_of_a_node_daemon_fail(name: str) -> None:
+    # Other pods can keep a port busy until the kubelet restarts the container; a command in the container cannot be
+    # kept busy.
     for item in of_kind(objects(name), "DaemonSet"):
         for container in item["spec"]["template"]["spec"]["containers"]:
             probes = [value for key, value in container.items() if key.endswith("Probe")]
@@ -186,7 +187,7 @@ def test_a_real_api_server_accepts_every_object_without_a_warning(api_server: Co
 
 
 def with_namespace(plane: ControlPlane) -> None:
-    """A dry run makes no namespace for what follows it."""
+    """Make the namespace first, since a dry run makes none for the objects after it."""
     (namespace,) = of_kind(objects(), "Namespace")
     plane.apply(namespace)
 
@@ -235,5 +236,5 @@ def test_every_alert_names_a_chapter_of_the_runbooks_that_exists() -> None:
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it."""
+    """Return the anchor that GitHub makes for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lstrip("# ").lower()).replace(" ", "-")

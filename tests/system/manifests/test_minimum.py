@@ -56,7 +56,7 @@ def test_it_is_the_version_that_the_docs_name(oldest: ControlPlane) -> None:
     assert "**Kubernetes 1.30 or newer**" in (ROOT.parent / "docs" / "install.md").read_text()
 
 
-def test_its_policies_refuse_a_vgpu_where_nobody_opted_in(installed: ControlPlane) -> None:
+def test_its_policies_refuse_a_vgpu_in_a_namespace_that_has_not_opted_in(installed: ControlPlane) -> None:
     namespace = installed.create_namespace("plain")
     wanted = yaml.safe_dump(pod("one"))
 
@@ -68,7 +68,7 @@ def test_its_policies_refuse_a_vgpu_where_nobody_opted_in(installed: ControlPlan
     assert "nvshare.com/injection" in said()
 
 
-def test_a_plain_pod_meets_nobody(installed: ControlPlane) -> None:
+def test_a_plain_pod_is_not_touched(installed: ControlPlane) -> None:
     namespace = installed.create_namespace("opted-in", labels={"nvshare.com/injection": "enabled"})
     plain = pod("plain")
     del plain["spec"]["containers"][0]["resources"]
@@ -79,7 +79,7 @@ def test_a_plain_pod_meets_nobody(installed: ControlPlane) -> None:
     assert "created" in said
 
 
-def test_a_namespace_with_a_value_nobody_knows_is_refused(installed: ControlPlane) -> None:
+def test_a_namespace_with_an_unknown_value_is_refused(installed: ControlPlane) -> None:
     wrong = {
         "apiVersion": "v1",
         "kind": "Namespace",

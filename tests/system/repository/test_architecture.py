@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true: every folder it names exists, and every function on its walks."""
+"""ARCHITECTURE.md is true: every folder that it names exists, and every function on its walks."""
 
 import re
 from pathlib import Path

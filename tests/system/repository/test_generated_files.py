@@ -22,7 +22,7 @@ def marked() -> set[str]:
     return set(git("ls-files", ":(attr:linguist-generated)"))
 
 
-def test_every_file_that_says_a_program_wrote_it_is_marked() -> None:
+def test_every_generated_file_is_marked() -> None:
     written = git("grep", "-lE", "^(# )?Written by `(nvshare|python)", "--", ":!*.py") + git(
         "ls-files", "*_pb2.py", "*_pb2.pyi"
     )

@@ -1,4 +1,4 @@
-"""Hold what tests, benches and drills may import: never each other."""
+"""Tests, benches and drills do not import each other."""
 
 import ast
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def forbidden(source: str) -> list[str]:
         pytest.param("from tests.fakes.wire.client import Client", [], id="a fake"),
     ],
 )
-def test_what_is_forbidden_is_found(source: str, found: list[str]) -> None:
+def test_forbidden_includes_are_found(source: str, found: list[str]) -> None:
     assert forbidden(source) == found
 
 

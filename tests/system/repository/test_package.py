@@ -1,4 +1,4 @@
-"""What we ship: neither tests nor testbed are in the wheel or in the image."""
+"""The wheel and the image contain neither tests nor testbed."""
 
 import tomllib
 from pathlib import Path
