@@ -7,23 +7,23 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 # The core's state: which object holds it, and which module alone changes it.  All of it is reached from one `Turns`;
 # shells read it, and change it by the methods of `Turns` and the functions of `operator`.
 #
-#   state                                    held by                              changed by
-#   ---------------------------------------  -----------------------------------  ----------------------------------
-#   which GPUs are known                     Grants.gpus                          turns (add_gpu)
-#   which containers and processes are here  Turns.containers,Turns.members         turns (join, leave)
-#   a container's facts, gang, anew          Tenant                               turns, operator, deadlock (gang)
-#   who waits: wishes, lines, claims, age    Tenant.wishes, Gpu.queue, Gpu.claim  grants, operator (order of the lines)
-#   who holds: turns, stage, deadline        Grants.turns, Gpu.holders, Turn      grants
-#   which processes a turn waits for         Turn.riders                          grants; turns (done, leave)
-#   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock grants (accrue); turns (the clock)
-#   memory counted and promised              Share, Gpu.needed, Gpu.reserving     memory (recount), turns
-#   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained      operator
-#   holders of an earlier daemon             Gpu.missing, Gpu.closed_until        turns (add_gpu), recovery, grants
-#   containers that wait for each other      JamWatch                             deadlock
-#   containers that have left                Histories                            history
-#   the rules                                Grants.rules                         operator
-#   when to look again                       Gpu.alarm, Grants.soonest            grants (ring, wake)
-#   what the shell is to do                  Grants.orders                        each of them adds; take_orders takes
+#   state                                    held by                                    changed by
+#   ---------------------------------------  -----------------------------------------  ------------------------------
+#   which GPUs are known                     Grants.gpus                                turns (add_gpu)
+#   which containers and processes are here  Turns.containers, Turns.members            turns (join, leave)
+#   a container's facts, gang, reconnect     ContainerState                             turns, operator, deadlock (gang)
+#   requests, queues, claims, age            ContainerState.requests, Gpu.queue, .claim  grants, operator (order)
+#   holders: turns, stage, deadline          Grants.turns, Gpu.holders, Turn            grants
+#   the processes that a turn waits for      Turn.processes_running                     grants; turns (done, leave)
+#   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock       grants (accrue); turns
+#   memory counted and promised              Share, Gpu.needed, Gpu.reserving           memory (recount), turns
+#   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained            operator
+#   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns (add_gpu), recovery, grants
+#   containers that wait for each other      DeadlockWatch                              deadlock
+#   containers that have left                Histories                                  history
+#   the rules                                Grants.rules                               operator
+#   when to look again                       Gpu.alarm, Grants.soonest                  grants (ring, wake)
+#   what the shell is to do                  Grants.orders                              each adds; take_orders takes
 
 from dataclasses import dataclass, field
 from enum import Enum, auto

@@ -3,7 +3,7 @@
 import contextlib
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import hypothesis.strategies as st
