@@ -1,5 +1,5 @@
-"""The words that all rooms share: names, paths, grammars and codecs.
+"""The words and rules that all rooms share: names, paths, grammars, codecs, limits.
 
-Owns no decision and does no I/O; imports nothing but the standard library's plain types.  A word that two rooms must
-agree on stands here or nowhere; `hook/nvshare_contract.h` repeats those that C needs, and a test holds the two equal.
+The room decides nothing about one room alone, and does no I/O.  A word that two rooms must agree on stands here and
+nowhere else.  `hook/nvshare_contract.h` repeats the words that C needs, and a test compares the two.
 """

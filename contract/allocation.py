@@ -1,6 +1,6 @@
-"""An allocation: the slots that one container got, and the text of `allocation.json` that says so on the node.
+"""An allocation: the slots of one container, and the text of its `allocation.json` on the node.
 
-The device plugin writes the file.  The scheduler reads it to know who is behind a socket.
+The device plugin writes the file.  The scheduler reads it to know which container is behind a socket.
 """
 
 import hashlib
@@ -23,21 +23,21 @@ class Allocation:
 
     @property
     def container(self) -> str:
-        """Return a name that no other container ever has: the same slots given out again are another container's."""
+        """Return a name that no other container ever has: the same slots given again are another container's."""
         return f"{self.key}.{round(self.created * 1000)}"
 
     @property
     def has_its_own_key(self) -> bool:
-        """Return whether the key follows from the slots, as that of every allocation that the device plugin made."""
+        """Return whether the key follows from the slots, as in every allocation of the device plugin."""
         return bool(self.device_ids) and self.key == key_of(self.device_ids)
 
 
 def key_of(device_ids: Sequence[str]) -> str:
-    """Return the folder's name: the same for the same slots, in whatever order.
+    """Return the folder's name: the same for the same slots, in any order.
 
-    The kubelet says which slots PreStartContainer is about and nothing else, so a key that follows from the slots is
-    one that can be made anew when its folder was lost.  A slot belongs to one container at a time, so two live
-    allocations never share a key; `created` tells one life of a key from the next.
+    PreStartContainer tells us the slots and nothing else.  Because the key follows from the slots, a lost folder can be
+    made again.  A slot belongs to one container at a time, so two live allocations never share a key.  `created`
+    distinguishes one use of a key from the next.
     """
     return hashlib.sha256("\n".join(sorted(device_ids)).encode()).hexdigest()[:16]
 
@@ -54,7 +54,7 @@ def render(allocation: Allocation) -> str:
 
 
 def parse(text: str) -> Allocation:
-    """Return the allocation that the text tells of; raise BadAllocation where it is not whole, as after a power cut."""
+    """Read the allocation from the text; raise BadAllocation where it is incomplete, as after a power cut."""
     try:
         record = json.loads(text)
         return Allocation(

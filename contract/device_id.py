@@ -1,6 +1,7 @@
 """The device id that the kubelet knows: `<GPU-UUID>__<ordinal>`.
 
-Unique a node, at most 63 characters, and never equal to an id of NVIDIA's plugin (a bare UUID, or `UUID::n`).
+It is unique on a node and has at most 63 characters.  It never equals an id of NVIDIA's plugin (a bare UUID, or
+`UUID::n`).
 """
 
 import re
@@ -26,14 +27,14 @@ class Slot:
 
 
 def encode(slot: Slot) -> str:
-    """The slot's device id; refuses what `decode` would not read back."""
+    """Return the slot's device id; raise BadDeviceId where `decode` would not read it back."""
     text = f"{slot.uuid}{SEPARATOR}{slot.ordinal}"
     decode(text)
     return text
 
 
 def decode(text: str) -> Slot:
-    """The slot that a device id names."""
+    """Return the slot that a device id names; raise BadDeviceId."""
     uuid, separator, ordinal = text.rpartition(SEPARATOR)
     if not separator:
         raise BadDeviceId(f"{text!r} is not a device id: it must be <GPU-UUID>__<ordinal>, as in GPU-1b2c__0")

@@ -1,32 +1,32 @@
-"""The contract's exception family: a value that does not follow one of our grammars.
+"""The contract's errors: a value that does not follow one of our grammars.
 
-Each error says what was read and what would have been right, since its text reaches users unchanged.
+Each error says what was read and what is allowed, since its text reaches users unchanged.
 """
 
 
 class ContractError(ValueError):
-    """Base: some text is not what the contract says it must be."""
+    """Base of the family: some text does not follow the contract."""
 
 
 class BadDeviceId(ContractError):
-    """Not a `<GPU-UUID>__<ordinal>`."""
+    """The text is not `<GPU-UUID>__<ordinal>`."""
 
 
 class BadLine(ContractError):
-    """Not a line of `verb key=value …`."""
+    """The text is not a line of `verb key=value …`."""
 
 
 class BadValue(ContractError):
-    """An annotation, label or variable of ours with a value outside its grammar."""
+    """One of our annotations, labels or variables has a value outside its grammar."""
 
 
 class BadQuantity(ContractError):
-    """Not a Kubernetes quantity."""
+    """The value is not a Kubernetes quantity."""
 
 
 class BadAllocation(ContractError):
-    """Not the text of an `allocation.json`."""
+    """The text is not that of an `allocation.json`."""
 
 
 class BadReason(ContractError):
-    """Not a reason code."""
+    """The text is not a reason code."""

@@ -1,4 +1,8 @@
-"""The grammar of a physical GPU's UUID, or a MIG instance's: written once, for device ids and the wire alike."""
+"""The grammar of a GPU's UUID, or a MIG instance's: one for device ids and the wire.
+
+The grammar allows `MIG-…` because NVML and other plugins name instances, and a reader must not fail on their names.
+nvshare-guard gives no slots of them: `deviceplugin/core/inventory.py` refuses MIG cards and says why.
+"""
 
 import re
 

@@ -1,6 +1,7 @@
-"""What values our labels and annotations may take: one table, read by every room.
+"""The values that our labels and annotations may take: one table, read by every room.
 
-An unknown value is an error that lists the allowed ones, never a silent default; so is an unknown `nvshare.com/` key.
+An unknown value is an error that lists the allowed values, never a silent default.  An unknown `nvshare.com/` key is an
+error too.
 """
 
 import re
@@ -30,14 +31,14 @@ class Mode(StrEnum):
 
 
 class OnMultiGpu(StrEnum):
-    """What happens to a container that asks for several vGPUs and names no mode."""
+    """The treatment of a container that asks for several vGPUs and names no mode."""
 
     REJECT = "reject"
     REDUCE = "reduce"
 
 
 class Exemption(StrEnum):
-    """What a namespace may allow its vGPU pods to do."""
+    """Something that a namespace may allow its vGPU pods to do."""
 
     PRIVILEGED = "privileged"
     HOST_PID = "host-pid"
@@ -53,7 +54,7 @@ class AllocationKind(StrEnum):
 
 
 class OnLoss(StrEnum):
-    """What a container does when its node's scheduler stays away."""
+    """The choice of a container while its node's scheduler stays away."""
 
     WAIT = "wait"
     RUN = "run"
@@ -85,7 +86,7 @@ def _one_of(kind: type[StrEnum]) -> tuple[str, Callable[[str], StrEnum]]:
 
 
 def read_quantum_ms(text: str) -> int:
-    """Milliseconds in a duration such as `500ms` or `30s`."""
+    """Read the milliseconds in a duration such as `500ms` or `30s`."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -96,12 +97,12 @@ def read_quantum_ms(text: str) -> int:
 
 
 def read_weight(text: str) -> int:
-    """A share of GPU time."""
+    """Read a share of GPU time."""
     return _whole(text, limits.LARGEST_WEIGHT)
 
 
 def read_count(text: str) -> int:
-    """A number of vGPUs."""
+    """Read a number of vGPUs."""
     return _whole(text, limits.LARGEST_COUNT)
 
 
@@ -112,7 +113,7 @@ def _whole(text: str, largest: int) -> int:
 
 
 def read_memory_bytes(text: str) -> int:
-    """Bytes in a quantity such as `8Gi` or `1.5Gi`; whole and positive."""
+    """Read the bytes in a quantity such as `8Gi` or `1.5Gi`; they must be whole and positive."""
     amount: Fraction = parse_quantity(text)
     if not 0 < amount <= parse_quantity(limits.LARGEST_MEMORY) or amount.denominator != 1:
         raise ValueError(text)
@@ -120,11 +121,11 @@ def read_memory_bytes(text: str) -> int:
 
 
 LONGEST_LIST = 256
-"""Characters of a comma list."""
+"""The most characters of a comma list."""
 
 
 def read_exemptions(text: str) -> frozenset[Exemption]:
-    """A comma list of exemptions; spaces around an entry do no harm."""
+    """Read a comma list of exemptions; spaces around an entry are allowed."""
     if len(text) > LONGEST_LIST:
         raise ValueError(text)
     return frozenset(Exemption(part.strip()) for part in text.split(","))
@@ -164,11 +165,11 @@ POD_ANNOTATIONS: tuple[Word, ...] = (
     Word(names.ALLOCATION, *_one_of(AllocationKind)),
 )
 WRITTEN_BY_US = (names.INJECTED, names.REDUCED_FROM)
-"""Pod annotations that the webhook writes; a user's own value there is replaced."""
+"""Pod annotations that the webhook writes; it replaces a user's own value."""
 
 
 def read_word(word: Word, text: str) -> object:
-    """The value that `text` means for `word`."""
+    """Return the value that `text` means for `word`; raise BadValue."""
     try:
         return word.read(text)
     except (ValueError, BadQuantity):
@@ -176,12 +177,12 @@ def read_word(word: Word, text: str) -> object:
 
 
 def read_words(table: tuple[Word, ...], found: Mapping[str, str]) -> dict[str, object]:
-    """Every word of the table that `found` holds, read; keys that are not ours are passed over."""
+    """Read every word of the table that `found` holds; skip other keys."""
     known = {word.key: word for word in table}
     return {key: read_word(known[key], text) for key, text in found.items() if key in known}
 
 
 def unknown_keys(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str, ...]:
-    """The `nvshare.com/` keys in `found` that the table does not have and the webhook does not write, sorted."""
+    """Return the `nvshare.com/` keys that neither the table nor the webhook knows, sorted."""
     known = {word.key for word in table} | set(WRITTEN_BY_US)
     return tuple(sorted(key for key in found if key.startswith(names.DOMAIN + "/") and key not in known))

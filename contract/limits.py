@@ -5,8 +5,9 @@ DEFAULT_WEIGHT = 100
 SHORTEST_QUANTUM_MS = 1
 LONGEST_QUANTUM_MS = 3_600_000
 LARGEST_COUNT = 1000
-"""vGPUs in one namespace's ceiling."""
+"""The most vGPUs in one namespace's ceiling."""
 LARGEST_MEMORY = "4Ei"
-"""Beyond what any card has, and within what every reader's 64-bit integers and the API server's CEL count exactly."""
+"""More than any card has, and small enough for every reader's 64-bit integers and the API server's CEL to count
+exactly."""
 LARGEST_BYTES = 2**60
 """The same for a number of bytes on the wire."""

@@ -1,6 +1,6 @@
-"""The load query: what the scheduler tells the device plugin of each GPU, over the control socket.
+"""The load query: the scheduler's figures about each GPU, for the device plugin, over the control socket.
 
-The plugin sends `load`; the answer is one `gpu …` line a GPU, then `end age_ms=…`.  An unknown value is left out of
+The plugin sends `load`.  The answer is one `gpu …` line a GPU, then `end age_ms=…`.  An unknown value is left out of
 its line, never guessed.
 """
 
@@ -18,15 +18,15 @@ QUERY = encode(Line("load"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLoad:
-    """What is known of one GPU just now."""
+    """The figures about one GPU at one moment."""
 
     uuid: str
     clients: int = 0
-    """Containers that have it."""
+    """How many containers have it."""
     waiting: int = 0
-    """Containers that wait for a turn on it."""
+    """How many containers wait for a turn on it."""
     busy: float = 0.0
-    """Share of the last ten seconds in which somebody held it, 0 to 1."""
+    """Share of the last ten seconds in which a container held it, 0 to 1."""
     memory_used: int | None = None
     """Bytes."""
     memory_total: int | None = None
@@ -36,7 +36,7 @@ class GpuLoad:
     power: float | None = None
     """Watts."""
     drained: bool = False
-    """An operator wants no new work on it."""
+    """True after an operator has drained it, so that it gets no new work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ _WRITERS: dict[type, Callable[[object], str]] = {
 
 
 def encode_load(load: Load) -> bytes:
-    """The whole answer."""
+    """Return the whole answer as bytes."""
     lines = [Line("gpu", _words(gpu)) for gpu in load.gpus]
     lines.append(Line("end", {"age_ms": str(load.age_ms)}))
     return b"".join(encode(line) for line in lines)
@@ -97,7 +97,7 @@ def _words(gpu: GpuLoad) -> dict[str, str]:
 
 
 def decode_load(lines: Iterable[bytes]) -> Load:
-    """The answer in `lines`; reads up to and with the `end` line."""
+    """Read the answer in `lines`, up to and with the `end` line."""
     gpus: list[GpuLoad] = []
     for raw in lines:
         line = decode(raw)

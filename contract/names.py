@@ -1,6 +1,6 @@
-"""Names that Kubernetes and containers see: resource, labels, annotations, environment, volumes, ports.
+"""The names that Kubernetes and containers see: resource, labels, annotations, environment, volumes, ports.
 
-One constant a word; what values a word may take is in `grammar.py`, where files lie in `paths.py`.
+Each word is one constant.  `grammar.py` says which values a word may take, and `paths.py` where files lie.
 """
 
 DOMAIN = "nvshare.com"

@@ -1,4 +1,4 @@
-"""What a Node object says about its GPUs: the keys of our labels and annotation, and their values.
+"""The labels and annotation of a Node object that describe its GPUs: their keys and values.
 
 The device plugin writes them.  The webhook's node affinity, schedulers and people read them.
 """
@@ -22,7 +22,7 @@ _LONGEST_LABEL = 63
 
 
 def label_value(text: str) -> str:
-    """Return the text as a label may have it: a GPU's model, mostly."""
+    """Return the text in a form that a label allows; the text is mostly a GPU's model."""
     return _NOT_IN_LABELS.sub("-", text)[:_LONGEST_LABEL].strip("-_.")
 
 

@@ -19,7 +19,7 @@ _LONGEST = 128
 
 
 def parse_quantity(value: object) -> Fraction:
-    """The number that a quantity in JSON means: text, or an integer or float as YAML writes them."""
+    """Return the number that a quantity in JSON means: text, or an integer or float as YAML writes them."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadQuantity(f"{value!r} is not a quantity: it must be a number or text such as 1, 500m or 2Gi")
     text = repr(value) if isinstance(value, float) else str(value)

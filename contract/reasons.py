@@ -1,6 +1,6 @@
-"""The reason-code type: the stable name of a refusal, in texts, events, logs and metric labels alike.
+"""The reason code: the fixed name of a refusal in texts, events, logs and metric labels.
 
-A code is one CamelCase word, as Kubernetes' own reasons are; each room lists its own codes in its own table.
+A code is one CamelCase word, as Kubernetes' own reasons are.  Each room lists its own codes in its own table.
 """
 
 import re
@@ -13,7 +13,7 @@ _LONGEST = 48
 
 
 class ReasonCode(str):
-    """A checked code; equal to its text."""
+    """A checked code, which equals its text."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class ReasonCode(str):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why something was refused: the code, one sentence of cause, one of remedy."""
+    """The reason of a refusal: the code, one sentence of cause, one of remedy."""
 
     code: ReasonCode
     cause: str

@@ -2,16 +2,16 @@
 
 VERSION = 1
 ANNOUNCE_MS = 2000
-"""How long a holder goes on without a daemon."""
+"""How long a holder continues without a daemon."""
 GRACE_MS = 5000
 """How long a holder may take to drain before its gate is closed."""
 FLIGHT_MS = 20
 """How much work a process keeps in flight, unless one launch is longer."""
 RETRY_MS = 50
-"""Between two attempts of a client to reach its daemon."""
+"""The time between two attempts of a client to reach its daemon."""
 HELLO_SECONDS = 10
 MAX_CONNECTIONS = 16_384
 MAX_ERRORS = 100
 MAX_UNREAD_BYTES = 65_536
 IDENTITY_SECONDS = 2.0
-"""How long a welcome waits for what the cluster says of a container."""
+"""How long a welcome waits for the cluster's answer about a container."""

@@ -1,5 +1,4 @@
-"""The device plugin: slots of physical GPUs for the kubelet, placed well, through every restart.
+"""The device plugin: it offers slots of physical GPUs to the kubelet and places them well, through every restart.
 
-Pure cores decide (`inventory`, `placement`, `health`, `allocation`, `lifetime`); shells speak gRPC, NVML, files and the
-API server.
+`core/` decides and does no I/O.  The other folders speak gRPC, NVML, files and the API server.
 """

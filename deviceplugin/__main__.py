@@ -1,6 +1,7 @@
-"""`nvshare-device-plugin`: `serve` on a node, `explain` a choice anywhere.
+"""`nvshare-device-plugin`: `serve` on a node, `explain` a choice anywhere, `healthz` for probes.
 
-Owns the command line: reads flags, sets up logging, turns our errors into one sentence and an exit code.
+The module owns the command line: it reads flags, sets up logging, and turns our errors into one sentence and an exit
+code.
 """
 
 import argparse
@@ -13,8 +14,8 @@ from adapters.pages.health import ask_health
 from deviceplugin import explain, settings
 from deviceplugin.errors import DevicePluginError, NotWell
 
-_PROBE_PATIENCE = 4.0
-"""Less than a kubelet waits: the sentence is to reach its event."""
+_PROBE_SECONDS = 4.0
+"""Less than a kubelet waits, so that the sentence reaches its event."""
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def _serve(given: argparse.Namespace) -> int:
     read = settings.build(values)
     if given.no_supervisor:
         return serve(read)
-    return supervise(lambda turn: _in_one_sentence(lambda: serve(read, turn)), load_library)
+    return supervise(lambda turn: _report_errors(lambda: serve(read, turn)), load_library)
 
 
 def _explain(given: argparse.Namespace) -> int:
@@ -38,7 +39,7 @@ def _explain(given: argparse.Namespace) -> int:
 
 
 def _healthz(given: argparse.Namespace) -> int:
-    is_well, sentence = ask_health(settings.read_health_socket(vars(given), os.environ), within=_PROBE_PATIENCE)
+    is_well, sentence = ask_health(settings.read_health_socket(vars(given), os.environ), within=_PROBE_SECONDS)
     if not is_well:
         raise NotWell(sentence)
     print(sentence)
@@ -46,12 +47,14 @@ def _healthz(given: argparse.Namespace) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command and flag."""
+    """Build the parser of every command and flag."""
     parser = argparse.ArgumentParser(prog="nvshare-device-plugin", description="Slots on shared GPUs for the kubelet.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     serving = commands.add_parser("serve", help="serve the kubelet until SIGTERM")
     settings.TABLE.add_flags(serving)
-    serving.add_argument("--no-supervisor", action="store_true", help="one process that nobody starts again")
+    serving.add_argument(
+        "--no-supervisor", action="store_true", help="run one process that is not started again when it dies"
+    )
     serving.set_defaults(run=_serve)
     probing = commands.add_parser("healthz", help="ask the plugin that runs here whether it is well")
     settings.HEALTH_SOCKET.add_flag(probing)
@@ -62,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _in_one_sentence(work: Callable[[], int]) -> int:
+def _report_errors(work: Callable[[], int]) -> int:
     try:
         return work()
     except DevicePluginError as error:
@@ -71,10 +74,10 @@ def _in_one_sentence(work: Callable[[], int]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Run the command; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     given = build_parser().parse_args(arguments)
-    return _in_one_sentence(lambda: int(given.run(given)))
+    return _report_errors(lambda: int(given.run(given)))
 
 
 if __name__ == "__main__":

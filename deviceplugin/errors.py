@@ -1,14 +1,14 @@
-"""The room's exception family.
+"""The errors of the device plugin.
 
-Each error says what is wrong and how to fix it, since its text reaches operators and pods unchanged; a refusal carries
-the reason code that is also its metric's label.
+Each error says what is wrong and how to fix it, since its text reaches operators and pods unchanged.  A refusal carries
+the reason code, which is also its label in metrics.
 """
 
 from contract.reasons import ReasonCode, Refusal
 
 
 class DevicePluginError(Exception):
-    """Base: something the device plugin will not or cannot do."""
+    """Base of the family: something that the device plugin will not or cannot do."""
 
 
 class BadSetting(DevicePluginError):
@@ -20,15 +20,15 @@ class NvmlUnavailable(DevicePluginError):
 
 
 class NotWell(DevicePluginError):
-    """The plugin that a probe asks says that it is not well, or does not answer."""
+    """The plugin answers a probe that it is not well, or does not answer."""
 
 
 class GpuGone(DevicePluginError):
-    """NVML says that this GPU does not answer any more."""
+    """NVML says that this GPU no longer answers."""
 
 
 class NodeNotReady(DevicePluginError):
-    """A part that must lie on the node is not there and cannot be put there."""
+    """A part that must be on the node is missing and cannot be written there."""
 
 
 class BadSpec(DevicePluginError):
@@ -36,7 +36,7 @@ class BadSpec(DevicePluginError):
 
 
 class Refused(DevicePluginError):
-    """A request of the kubelet's that is answered with a reason."""
+    """A call of the kubelet is refused with a reason."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))

@@ -1,6 +1,7 @@
 """`nvshare-device-plugin explain`: which slots a container would get, with each number behind the choice.
 
-Owns the command's flags and its table.  Runs anywhere: what the node knows is given as text or asked of its scheduler.
+The module owns the command's flags and its table.  It runs anywhere: the caller gives the node's state as text, or
+names its scheduler's socket.
 """
 
 import argparse
@@ -28,7 +29,7 @@ _NUMA = whole(0, 1023)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be explained."""
+    """The choice to explain."""
 
     request: Request
     inventory: Inventory
@@ -38,7 +39,7 @@ class Question:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of `explain`."""
+    """Add the flags of `explain`."""
     parser.add_argument("--available", required=True, metavar="ID,…", help="device ids, comma-separated; - reads them")
     parser.add_argument("--size", required=True, metavar="N", help="how many slots the container asks for")
     parser.add_argument("--must", default="", metavar="ID,…", help="device ids that must be among them")
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_question(given: argparse.Namespace) -> Question:
-    """The question that the flags ask; raises `BadSetting`."""
+    """Return the question that the flags ask; raise `BadSetting`."""
     ids = _ids(sys.stdin.read() if given.available == "-" else given.available)
     must = _ids(given.must)
     rules = Rules(slots=_read(SLOTS, given.slots, "--slots"), slots_for=read_slots_for(given.slots_for))
@@ -97,17 +98,17 @@ def _read_load(path: Path) -> tuple[GpuLoad, ...]:
         return decode_load(path.read_bytes().splitlines(keepends=True)).gpus
     except (OSError, ContractError) as error:
         raise BadSetting(
-            f"no load can be read from {path}: {error}. Name a control socket or a file by --load."
+            f"no load can be read from {path}: {error}. Give --load a control socket or a file."
         ) from error
 
 
 def explain(given: argparse.Namespace) -> str:
-    """The table; raises `BadSetting`."""
+    """Return the table; raise `BadSetting`."""
     return "\n".join(tell(read_question(given)))
 
 
 def tell(question: Question) -> Iterator[str]:
-    """The figures of each GPU, each step with its ranks, and the answer."""
+    """Yield the figures of each GPU, each step with its ranks, and the answer."""
     scores = score(question.loads, question.weights) if question.weights else {}
     taken_weight = question.weights.taken if question.weights else 1.0
     penalty = {uuid: sum(parts.values()) for uuid, parts in scores.items()} if question.weights else None

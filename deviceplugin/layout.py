@@ -1,6 +1,6 @@
-"""Where our files lie below a node root, which is a setting so that tests have nodes of their own.
+"""Where our files lie below a node root.  The root is a setting, so that each test has a node of its own.
 
-Owns no path: each is the contract's, moved below the root.
+The module owns no path: each one is the contract's, moved below the root.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class Layout:
     root: Path = Path(paths.NODE_ROOT)
     cdi: Path = Path(paths.CDI_SPECS)
     also_mounts: tuple[tuple[Path, str], ...] = ()
-    """Folders that a driver needs in every container, from the node, writable: none for NVIDIA's, whose own runtime
-    brings them; the software GPU's is the file that its processes share."""
+    """Folders of the node that a driver needs in every container, writable.  NVIDIA's driver needs none, since its own
+    runtime mounts them.  The software GPU needs the file that its processes share."""
     also_env: tuple[tuple[str, str], ...] = ()
-    """Variables that belong to them."""
+    """Variables that belong to these folders."""
 
     @property
     def hook_folder(self) -> Path:
@@ -35,7 +35,7 @@ class Layout:
 
     @property
     def own_folder_target(self) -> Path:
-        """The empty folder over which an allocation's own is mounted: a read-only mount cannot grow it."""
+        """Return the empty folder over which an allocation's own is mounted: a read-only mount cannot grow it."""
         return self._below(paths.NODE_SOCKETS) / paths.OWN_FOLDER
 
     @property
@@ -43,11 +43,11 @@ class Layout:
         return self._below(paths.NODE_ALLOCATIONS)
 
     def allocation(self, key: str) -> Path:
-        """One allocation's folder."""
+        """Return one allocation's folder."""
         return self.allocations / key
 
     def socket(self, key: str) -> Path:
-        """The scheduler's socket in it."""
+        """Return the path of the scheduler's socket in it."""
         return self.allocation(key) / paths.SOCKET_NAME
 
     def _below(self, path: str) -> Path:

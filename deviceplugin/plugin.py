@@ -1,6 +1,6 @@
-"""`serve`: puts the parts together, runs them in threads, and ends them all on SIGTERM.
+"""`serve`: build the parts, run them in threads, and end them all on SIGTERM.
 
-Owns the wiring and nothing else; every part gets what it needs as an argument.
+The module owns the wiring and nothing else.  Every part gets what it needs as an argument.
 """
 
 import contextlib
@@ -23,22 +23,22 @@ from adapters.pages.server import Server
 from contract import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
-from deviceplugin.core.events import Allocated, CallRefused, Happening, event_of
-from deviceplugin.core.retention import Books
+from deviceplugin.core.events import Allocated, CallRefused, PluginEvent, Tell, node_event_of
+from deviceplugin.core.retention import Ownership
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
-from deviceplugin.gpus.monitor import Watch
+from deviceplugin.gpus.monitor import Monitor
 from deviceplugin.gpus.nvml import GpuLibrary, Nvml
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.kubelet.pod_resources import KubeletPods
-from deviceplugin.kubelet.registrar import KubeletSide, Living
+from deviceplugin.kubelet.registrar import KubeletSide, Registrar
 from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
-from deviceplugin.node.state_file import Note
-from deviceplugin.reconciler import Steward, StewardParts
+from deviceplugin.node.state_file import StateFile
+from deviceplugin.reconciler import Reconciler, ReconcilerParts
 from deviceplugin.reporting.log import write_log
 from deviceplugin.reporting.metrics import Counts, NodeCollector
 from deviceplugin.reporting.node_reports import Cluster, KubernetesCluster
@@ -47,96 +47,101 @@ from deviceplugin.settings import Settings
 log = logging.getLogger(__name__)
 _END_SECONDS = 3.0
 """How long a thread may take to end."""
-_HEARD = {signal.SIGTERM, signal.SIGINT}
-_DRAINED, _OTHERS = "drained", "others"
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+_DRAINED, _FOREIGN = "drained", "others"
 _AHEAD_SECONDS = 5.0
-"""How old what a spare knows may be."""
+"""How old the knowledge of a spare may be."""
 
 
 class Plugin:
     """One plugin with all its parts; `run` returns when `stop` is set."""
 
-    def __init__(self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, settings: Settings, library: GpuLibrary, cluster: Cluster | None = None, listener: Tell | None = None
+    ) -> None:
         self.settings = settings
         self.has_failed = False
-        self._cluster = cluster
+        self._cluster, self._listener = cluster, listener
         self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
-        self.board = Board()
+        self.publisher = Publisher()
         self.memory = LoadMemory(fresh_seconds=settings.times.load_fresh)
-        self.watch = Watch(library, self.board, settings.rules, settings.times, self.tell)
-        self._drained = Note(settings.layout.root / _DRAINED)
+        self.monitor = Monitor(library, self.publisher, settings.rules, settings.times, self.tell)
+        self._drained = StateFile(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
-        self.books = KubeletBooks(
+        self.ownership_reader = OwnershipReader(
             kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
             resource=names.RESOURCE,
-            note=Note(settings.layout.root / _OTHERS),
-            tell_foreign=self.watch.tell_foreign,
+            state_file=StateFile(settings.layout.root / _FOREIGN),
+            tell_foreign=self.monitor.tell_foreign,
             grace=settings.times.others,
         )
-        self.steward = Steward(self._steward_parts(cluster))
+        self.reconciler = Reconciler(self._reconciler_parts(cluster))
         self.registry.register(
             NodeCollector(
-                self.board,
-                lambda: self.steward.books,
+                self.publisher,
+                lambda: self.reconciler.ownership,
                 lambda: self.memory.fresh() is not None,
-                lambda: self.books.answers,
+                lambda: self.ownership_reader.answers,
                 cluster.dropped_events if cluster else None,
             )
         )
 
-    def tell(self, happening: Happening) -> None:
-        """To the log, the metrics, the Node's events, and the steward; a spare leaves it to the one that serves."""
+    def tell(self, event: PluginEvent) -> None:
+        """Report an event to the log, the metrics, the Node's events and the reconciler; a spare reports nothing."""
         if not self._is_serving:
             return
-        write_log(happening)
-        self._counts.count(happening)
-        event = event_of(happening)
-        if event is not None and self._cluster is not None:
-            self._cluster.tell(event)
-        if isinstance(happening, Allocated):
-            self.steward.hurry()
-        if isinstance(happening, CallRefused) and happening.refusal.code == SAME_GPU:
-            self.steward.note_refused_size(happening.size)
+        write_log(event)
+        self._counts.count(event)
+        node_event = node_event_of(event)
+        if node_event is not None and self._cluster is not None:
+            self._cluster.tell(node_event)
+        if isinstance(event, Allocated):
+            self.reconciler.wake()
+        if isinstance(event, CallRefused) and event.refusal.code == SAME_GPU:
+            self.reconciler.note_refused_size(event.size)
+        if self._listener is not None:
+            self._listener(event)
 
     def look_ahead(self) -> None:
-        """What a spare finds out before its turn: it reads, and changes nothing on the node."""
+        """Find out what a spare needs before its turn; read only, and change nothing on the node."""
         self._learn_drained()
-        self.watch.keep_up()
-        self.books.look_for_others()
+        self.monitor.keep_up()
+        self.ownership_reader.look_for_foreign()
 
     def run(self, stop: threading.Event) -> None:
-        """Prepares the node, then lives with the kubelet; its pages tell from the start what it waits for."""
+        """Prepare the node, then serve the kubelet; the health pages say from the start what the plugin waits for."""
         self._is_serving = True
         with self._served():
             self._prepare(stop)
-            living = Living(self._kubelet_side(), self._parts(), self.tell)
-            with contextlib.closing(living):
-                living.begin()  # the kubelet fails pods until it knows us: the threads want the processor after that
+            registrar = Registrar(self._kubelet_side(), self._parts(), self.tell)
+            with contextlib.closing(registrar):
+                registrar.begin()  # the kubelet fails pods until it knows us, so the threads start later
                 with self._in_threads(stop):
-                    living.run(stop)
+                    registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
-        self.files.uses_cdi = self._injection.decide()  # not before: others may have found out while we were a spare
+        # not earlier: another worker may have found out while we were a spare
+        self.files.uses_cdi = self._injection.decide()
         self.files.prepare()
-        self._learn_drained()  # before the first slot is told
+        self._learn_drained()  # before the first list is sent
         self._scan_first(stop)
-        self.steward.repair(Books())  # from the folders alone: containers may start before the first look
-        self.books.look_for_others()
+        self.reconciler.repair(Ownership())  # from the folders alone, since containers may start before the first look
+        self.ownership_reader.look_for_foreign()
         self._is_prepared = True
 
     def why_not_healthy(self) -> str:
-        """A sentence, or nothing."""
+        """Return a sentence, or an empty text while all is well."""
         if not self._is_prepared:
-            return "The node is not prepared yet: see the log; without a driver NVML does not answer."
-        return f"No GPU is given out: {health.STUCK}." if self.watch.is_stuck else ""
+            return "The node is not prepared yet. See the log: without a driver NVML does not answer."
+        return f"No GPU gets new containers: {health.STUCK}." if self.monitor.is_stuck else ""
 
     @contextlib.contextmanager
     def _served(self) -> Iterator[None]:
-        """Serve metrics to everybody, and health to probes: each has places of its own."""
+        """Serve metrics on the port for everyone, and health for probes on both places."""
         health = health_page(self.why_not_healthy, lambda: "The node is prepared, and GPUs are watched.")
         port, path = self.settings.metrics_port, self.settings.health_socket
         with contextlib.ExitStack() as ending:
@@ -164,39 +169,39 @@ class Plugin:
             yield
         finally:
             stop.set()
-            self.steward.end()
+            self.reconciler.end()
             if self._cluster is not None:
                 self._cluster.stop()
             for thread in threads:
                 thread.join(timeout=_END_SECONDS)
 
     def _run_task(self, task: Callable[[], None], stop: threading.Event) -> None:
-        """A part that fails ends the whole: half a plugin would look alive and be blind."""
+        """Run one part.  A part that fails ends the plugin: half a plugin would look alive and be blind."""
         try:
             task()
         except Exception:
-            log.exception("%s failed: the plugin ends, and is started again", threading.current_thread().name)
+            log.exception("%s failed: the plugin ends and is started again", threading.current_thread().name)
             self.has_failed = True
             stop.set()
 
     def _tasks(self, stop: threading.Event) -> list[tuple[str, Callable[[], None]]]:
         return [
-            ("gpus", partial(self.watch.run, stop)),
-            ("guard", partial(self.watch.guard, stop)),
+            ("gpus", partial(self.monitor.run, stop)),
+            ("guard", partial(self.monitor.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
-            ("steward", partial(self.steward.run, stop)),
+            ("steward", partial(self.reconciler.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
             *([("events", self._cluster.tell_events)] if self._cluster is not None else []),
         ]
 
     def _scan_first(self, stop: threading.Event) -> None:
-        """Waits for the driver: a node may start us before it."""
-        if self.watch.has_scanned:  # when we were a spare, some seconds ago
-            self.watch.keep_up()
+        """Scan, and wait for the driver: a node may start us before it."""
+        if self.monitor.has_scanned:  # as a spare, some seconds ago
+            self.monitor.keep_up()
             return
         while not stop.is_set():
             try:
-                inventory = self.watch.scan()
+                inventory = self.monitor.scan()
             except NvmlUnavailable as error:
                 log.warning("%s Trying again in %g s.", error, self.settings.times.check)
                 stop.wait(self.settings.times.check)
@@ -205,22 +210,22 @@ class Plugin:
                 return
 
     def _learn_drained(self) -> None:
-        """From the scheduler; where it is away, from the note of what it said last."""
+        """Ask the scheduler which GPUs are drained; where it is away, use the state file of its last answer."""
         self.memory.believe_drained(frozenset(self._drained.read().split()))
         ask_once(self.settings.control_socket, self.memory)
-        self.watch.tell_drained(self.memory.drained())
+        self.monitor.tell_drained(self.memory.drained())
 
     def _on_load(self) -> None:
         drained = self.memory.drained()
-        self.watch.tell_drained(drained)
+        self.monitor.tell_drained(drained)
         self._drained.write("".join(f"{uuid}\n" for uuid in sorted(drained)))
 
     def _on_injection(self, uses_cdi: bool) -> None:
-        """The node's runtime was changed since the last start."""
+        """Write the allocations again where the node's runtime was changed since the last start."""
         if uses_cdi != self.files.uses_cdi:
             log.warning("containers get their parts by %s from now on", "CDI" if uses_cdi else "mounts")
             self.files.uses_cdi = uses_cdi
-            self.steward.repair_again()
+            self.reconciler.repair_again()
 
     def _kubelet_side(self) -> KubeletSide:
         folder = self.settings.kubelet_folder
@@ -228,19 +233,19 @@ class Plugin:
 
     def _parts(self) -> Parts:
         return Parts(
-            board=self.board,
+            publisher=self.publisher,
             files=self.files,
             tell=self.tell,
             start_check=NodeCheck(self.files, self.memory.scheduler_answers, self.tell),
             policy=lambda: policy_now(self.memory, self.settings.strategy, self.settings.weights),
-            most_per_container=self.settings.most_per_container,
+            max_per_container=self.settings.max_per_container,
         )
 
-    def _steward_parts(self, cluster: Cluster | None) -> StewardParts:
-        return StewardParts(
-            board=self.board,
+    def _reconciler_parts(self, cluster: Cluster | None) -> ReconcilerParts:
+        return ReconcilerParts(
+            publisher=self.publisher,
             files=self.files,
-            books=self.books,
+            ownership_reader=self.ownership_reader,
             times=self.settings.times,
             cluster=cluster,
         )
@@ -260,16 +265,16 @@ def _serve(listener: socket.socket, pages: Mapping[str, Page], ending: contextli
 
 
 def stop_when_told() -> threading.Event:
-    """Set at SIGTERM or SIGINT; before any other thread is made, which would hear them too.
+    """Return an event that SIGTERM and SIGINT set; call this before any other thread is made.
 
-    A thread waits for them: a handler would run in the main thread, and setting an event in the midst of its own wait
-    for that event locks it up for ever.
+    Later threads then do not receive these signals.  A thread waits for them.  A handler would run in the main thread,
+    and setting an event in the middle of waiting for that same event locks up for ever.
     """
     stop = threading.Event()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
     def wait() -> None:
-        signal.sigwait(_HEARD)
+        signal.sigwait(_SIGNALS)
         stop.set()
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
@@ -277,7 +282,7 @@ def stop_when_told() -> threading.Event:
 
 
 def serve(settings: Settings, is_turn: Callable[[float], bool] = lambda _: True) -> int:
-    """Waits for its turn, looking ahead, then runs until SIGTERM or SIGINT."""
+    """Wait for our turn while looking ahead, then run until SIGTERM or SIGINT."""
     stop = stop_when_told()
     cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
     plugin, wait = Plugin(settings, Nvml(), cluster), 0.0

@@ -1,7 +1,7 @@
-"""Keeps the node in order beside the kubelet's calls: folders that are not needed any more, and what the Node says.
+"""Keep the node in order beside the kubelet's calls: remove unused folders, and keep the Node's labels true.
 
-Owns one thread.  It reads the kubelet's books, asks the cores what follows, and carries it out; the calls of the
-kubelet never wait for it.
+The module owns one thread.  It reads from the kubelet which slots are in use, asks the cores what follows, and carries
+it out.  The calls of the kubelet never wait for it.
 """
 
 import logging
@@ -15,148 +15,155 @@ from deviceplugin.core import node_writes, retention
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.node_labels import describe_node, enough_room
-from deviceplugin.core.retention import Books, Waiting
+from deviceplugin.core.retention import Ownership, Unused
 from deviceplugin.errors import NodeNotReady, Refused
-from deviceplugin.gpus.publisher import Board
-from deviceplugin.kubelet.ownership import KubeletBooks
+from deviceplugin.gpus.publisher import Publisher
+from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.reporting.node_reports import Cluster, ClusterUnavailable
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
 _FLOOD_SECONDS = 0.1
-"""News that comes within so short a time is one look."""
+"""News that comes within this time is handled by one look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StewardParts:
-    """What the steward works with."""
+class ReconcilerParts:
+    """The parts that the reconciler works with."""
 
-    board: Board
+    publisher: Publisher
     files: NodeFiles
-    books: KubeletBooks
+    ownership_reader: OwnershipReader
     times: Times
     cluster: Cluster | None = None
     clock: Callable[[], float] = time.monotonic
 
 
-class Steward:
-    """Looks at the books every few seconds, and at once after an allocation or a refusal."""
+class Reconciler:
+    """Look at the kubelet's answers every few seconds, and at once after an allocation or a refusal."""
 
-    def __init__(self, parts: StewardParts) -> None:
+    def __init__(self, parts: ReconcilerParts) -> None:
         self._parts = parts
         self._news = threading.Event()
         self._urgent = threading.Event()
-        self._words = node_writes.WordsReport()
-        self._waiting: Mapping[str, Waiting] = {}
+        self._report = node_writes.LabelsReport()
+        self._unused: Mapping[str, Unused] = {}
         self._is_repaired = False
         self._refused_size = 0
         self._announced: frozenset[IdSet] = frozenset()
         self._announced_at = -math.inf
-        self.books: Books | None = None
+        self.ownership: Ownership | None = None
         """The newest, for metrics; None until the kubelet answered."""
 
-    def hurry(self) -> None:
-        """Something was allocated."""
+    def wake(self) -> None:
+        """Look soon: a container was given slots."""
         self._news.set()
 
     def end(self) -> None:
-        """Wakes `run`, so that it sees that it is over."""
+        """Wake `run`, so that it notices `stop`."""
         self._urgent.set()
         self._news.set()
 
     def repair_again(self) -> None:
-        """What the allocations need has changed."""
+        """Repair at the next look, because allocations now need other parts."""
         self._is_repaired = False
         self._news.set()
 
     def note_refused_size(self, size: int) -> None:
-        """A container asked for so many GPUs when fewer had room: the next one may come in a few hundredths."""
+        """Look at once: a container asked for more GPUs than had room, and the next pod may come within 0.05 s."""
         self._urgent.set()
         self._refused_size = max(self._refused_size, size)
         self._news.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`; a look that fails is tried again at the next."""
+        """Look until `stop`; a look that fails is tried again the next time."""
         while not stop.is_set():
             self._news.clear()
             try:
                 self._look_once()
             except (OSError, NodeNotReady) as error:
-                log.warning("the node's files cannot be kept in order: %s", error)
+                log.warning("the node's files cannot be kept in order: %s. Trying again at the next look.", error)
             self._news.wait(self._parts.times.report)
             self._urgent.wait(_FLOOD_SECONDS)
 
     def _look_once(self) -> None:
         if self._urgent.is_set():
             self._urgent.clear()
-            if self.books is not None:
-                self._tell_words(self.books, is_newest=False)  # those of a moment ago are true enough, and at hand
-        books = self._parts.books.read()
-        if books is None:
+            if self.ownership is not None:
+                # the last ownership is a moment old, which is true enough, and needs no call
+                self._write_labels(self.ownership, is_newest=False)
+        ownership = self._parts.ownership_reader.refresh()
+        if ownership is None:
             return
-        self.books = books
+        self.ownership = ownership
         if not self._is_repaired:
-            self.repair(books)
+            self.repair(ownership)
             self._is_repaired = True
-        self.look(books, is_newest=not self._urgent.is_set())
+        self.look(ownership, is_newest=not self._urgent.is_set())
 
-    def repair(self, books: Books) -> None:
-        """Makes anew what a reboot or a hand took: specs of the folders that are there, folders of slots in use."""
+    def repair(self, ownership: Ownership) -> None:
+        """Write again what a reboot or a person removed: specs of existing folders, folders of slots in use."""
         self._parts.files.prepare()
-        files, inventory = self._parts.files, self._parts.board.view.inventory
+        files, inventory = self._parts.files, self._parts.publisher.device_list.inventory
         wanted = {allocation.key: allocation for allocation in files.read_all()}
-        for ids in {frozenset(each.device_ids) for each in books.assignments} | (books.kept or frozenset()):
+        for ids in {frozenset(each.device_ids) for each in ownership.assignments} | (ownership.kept or frozenset()):
             try:
                 allocation = allocate(sorted(ids), inventory, most=0, now=time.time())
             except Refused:
-                continue  # slots of a GPU that is not shared any more
+                continue  # its GPU is no longer shared
             wanted.setdefault(allocation.key, allocation)
         for allocation in wanted.values():
             if not files.is_whole(allocation):
-                log.info("allocation %s was not whole on the node: made anew", allocation.key)
+                log.info("allocation %s was incomplete on the node and was written again", allocation.key)
                 files.write(allocation)
         for key in files.broken_keys():
             files.remove_broken(key)
 
-    def look(self, books: Books, *, is_newest: bool = True) -> None:
-        """Does what follows from the books; those read before the last refusal cannot say that there is room now."""
-        self._release(books)
-        self._let_kubelet_write(books)
-        self._tell_words(books, is_newest=is_newest)
+    def look(self, ownership: Ownership, *, is_newest: bool = True) -> None:
+        """Act on the ownership.  One that was read before the last refusal cannot say that there is room now."""
+        self._release(ownership)
+        self._let_kubelet_write(ownership)
+        self._write_labels(ownership, is_newest=is_newest)
 
-    def _release(self, books: Books) -> None:
+    def _release(self, ownership: Ownership) -> None:
         parts, now = self._parts, self._parts.clock()
         allocations = parts.files.read_all()
-        gone, self._waiting = retention.release(allocations, books, self._waiting, now=now, seconds=parts.times.release)
+        gone, self._unused = retention.release(
+            allocations, ownership, self._unused, now=now, seconds=parts.times.release
+        )
         for allocation in gone:
             if parts.files.remove(allocation):
-                log.info("allocation %s is over: its folder is gone", allocation.key)
+                log.info("allocation %s has ended: its folder is removed", allocation.key)
         parts.files.remove_strays({allocation.key for allocation in allocations})
 
-    def _let_kubelet_write(self, books: Books) -> None:
-        """What only its checkpoint shows may be of pods that have ended: soon where it is new, else now and then."""
-        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(books)
+    def _let_kubelet_write(self, ownership: Ownership) -> None:
+        """Send the list again, so that the kubelet writes its checkpoint and removes pods that have ended.
+
+        A set of slots that only the checkpoint shows may belong to such a pod.  Send soon where the set is new,
+        otherwise now and then.
+        """
+        parts, now, alone = self._parts, self._parts.clock(), retention.kept_by_checkpoint_alone(ownership)
         self._announced &= alone
         pause = parts.times.report if alone - self._announced else parts.times.release
         if alone and now - self._announced_at >= pause:
             self._announced, self._announced_at = alone, now
-            parts.board.announce_again()
+            parts.publisher.announce_again()
 
-    def _tell_words(self, books: Books, *, is_newest: bool) -> None:
+    def _write_labels(self, ownership: Ownership, *, is_newest: bool) -> None:
         parts, now = self._parts, self._parts.clock()
-        view = parts.board.view
-        free = retention.free_slots(view, books)
-        if is_newest and enough_room(view, free, self._refused_size):
+        device_list = parts.publisher.device_list
+        free = retention.free_slots(device_list, ownership)
+        if is_newest and enough_room(device_list, free, self._refused_size):
             self._refused_size = 0
-        words = describe_node(view, free, refused_size=self._refused_size)
-        is_urgent = self._words.told is None or words.labels != self._words.told.labels
-        if parts.cluster is None or not node_writes.words_to_tell(self._words, words, now=now, urgent=is_urgent):
+        words = describe_node(device_list, free, refused_size=self._refused_size)
+        is_urgent = self._report.told is None or words.labels != self._report.told.labels
+        if parts.cluster is None or not node_writes.must_write_labels(self._report, words, now=now, urgent=is_urgent):
             return
         try:
             parts.cluster.patch_node(words.labels, words.annotations)
         except ClusterUnavailable as error:
             log.warning("%s", error)
-            self._words = node_writes.words_failed(self._words, now=now, seconds=parts.times.report)
+            self._report = node_writes.labels_failed(self._report, now=now, seconds=parts.times.report)
         else:
-            self._words = node_writes.words_told(words, now=now, seconds=parts.times.report)
+            self._report = node_writes.labels_written(words, now=now, seconds=parts.times.report)

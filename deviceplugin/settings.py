@@ -1,6 +1,6 @@
-"""What the operator may set: one table of options, and the frozen dataclass that is built from it at the start.
+"""The operator's settings: one table of options, and the frozen dataclass that is built from it at the start.
 
-`adapters.options` reads the table; what several options say together is put together here.
+`adapters.options` reads the table.  Values that several options make together are built here.
 """
 
 import re
@@ -18,8 +18,8 @@ from deviceplugin.core.inventory import Rules
 from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout
 
-MOST_SLOTS = 1000
-SLOTS = whole(1, MOST_SLOTS)
+MAX_SLOTS = 1000
+SLOTS = whole(1, MAX_SLOTS)
 STRATEGY = one_of(tuple(Strategy), Strategy)
 _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
 
@@ -37,20 +37,20 @@ class Times:
     """Seconds."""
 
     rescan: float = 60.0
-    """Between two full scans: GPUs that were added are seen then."""
+    """Between two full scans; added GPUs are found then."""
     check: float = 2.0
     """Between two questions whether a GPU answers."""
     quiet: float = 30.0
-    """A GPU that was in trouble must be well for so long; each XID in a row doubles it."""
+    """A GPU that was in trouble must be well for this time; each XID in a row doubles it."""
     release: float = 60.0
-    """An allocation's folder goes when its slots were not in use for so long."""
+    """An allocation's folder is removed when its slots were not in use for this time."""
     report: float = 2.0
     """Between two writes to the API server at least."""
     others: float = 300.0
-    """A GPU of another plugin's is shared when it was not seen for so long: the kubelet itself waits five minutes for a
-    plugin that is away."""
+    """A GPU of another plugin is shared when the kubelet did not show it for this time.  The kubelet itself waits five
+    minutes for a plugin that is away."""
     load_fresh: float = 5.0
-    """Older load is not believed."""
+    """Older load is not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,22 +63,22 @@ class Settings:
     control_socket: Path = Path(paths.NODE_CONTROL_SOCKET)
     """Where the scheduler answers the load query."""
     hook_file: Path = Path(paths.CONTAINER_HOOK)
-    """The hook as it came with the image."""
+    """The hook that came with the image."""
     rules: Rules = field(default_factory=lambda: Rules(slots=names.SLOTS_PER_GPU))
     strategy: Strategy = Strategy.SPREAD
     weights: Weights | None = None
     """None: placement does not look at load."""
     inject: Inject = Inject.AUTO
-    most_per_container: int = 0
-    """vGPUs of one container at most; 0: as many as there are GPUs."""
+    max_per_container: int = 0
+    """The most vGPUs of one container; 0: as many as there are GPUs."""
     node_name: str = ""
-    """Empty: nothing is told to the cluster."""
+    """Empty: the plugin sends nothing to the cluster."""
     kubeconfig: str = ""
     """Empty: KUBECONFIG, else the pod's own service account, else ~/.kube/config."""
     metrics_port: int | None = names.METRICS_PORT
     """None: no metrics; 0: any free port."""
     health_socket: Path | None = Path(paths.DEVICE_PLUGIN_HEALTH_SOCKET)
-    """Where probes ask; None: nowhere."""
+    """Where probes ask; None: no such socket."""
     times: Times = field(default_factory=Times)
 
 
@@ -104,12 +104,12 @@ _WEIGHTS = Kind("weights such as " + ",".join(Weights.default_text()) + ", a par
 _METRICS = Kind(f"{PORT.form}, or off", _port_or_off)
 _TIMES: tuple[tuple[str, str], ...] = (
     ("rescan", "between two full scans for GPUs"),
-    ("check", "between two questions whether a GPU answers"),
-    ("quiet", "a GPU must be well for so long before it is given out again"),
-    ("release", "an allocation's folder goes when unused for so long"),
-    ("report", "between two writes to the API server at least"),
-    ("others", "a GPU that another plugin gave out is shared when it was not seen for so long"),
-    ("load_fresh", "older load is not believed"),
+    ("check", "between two checks that a GPU answers"),
+    ("quiet", "a GPU must be well for this time before it gets new containers"),
+    ("release", "an allocation's folder is removed when unused for this time"),
+    ("report", "the shortest time between two writes to the API server"),
+    ("others", "a GPU of another plugin is shared when it was not seen for this time"),
+    ("load_fresh", "older load is not used"),
 )
 HEALTH_SOCKET = Option(
     "health_socket",
@@ -128,12 +128,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("slots_for", TEXT, "", "slots for a UUID or a model, as in 'NVIDIA L4=4'", many=True),
     Option("exclude", TEXT, "", "UUIDs or models not to share, with commas between them", many=True),
     Option("strategy", STRATEGY, Strategy.SPREAD, "which GPU comes first"),
-    Option("weights", _WEIGHTS, "", "placement looks at load too; without it at counts only"),
-    Option("inject", one_of(tuple(Inject), Inject), Inject.AUTO, "how a container gets its parts"),
-    Option("max_per_container", whole(0, MOST_SLOTS), "0", "vGPUs of one container at most; 0: no limit"),
+    Option("weights", _WEIGHTS, "", "place by load too; without it by count only"),
+    Option("inject", one_of(tuple(Inject), Inject), Inject.AUTO, "how hook, socket and GPUs reach a container"),
+    Option("max_per_container", whole(0, MAX_SLOTS), "0", "most vGPUs of one container; 0: no limit"),
     Option("also_mount", TEXT, "", "HOST:CONTAINER, a folder in every container, writable", many=True),
     Option("also_env", TEXT, "", "NAME=VALUE, a variable in every container", many=True),
-    Option("node_name", TEXT, "", "this node; empty: nothing is told to the cluster", variable="NODE_NAME"),
+    Option("node_name", TEXT, "", "this node's name; empty: nothing is sent to the cluster", variable="NODE_NAME"),
     Option(
         "kubeconfig",
         TEXT,
@@ -158,7 +158,7 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Ma
 
 
 def build(values: Mapping[str, Any]) -> Settings:
-    """Return the settings that the table's values mean together."""
+    """Build the settings from the table's values."""
     return Settings(
         layout=Layout(
             values["node_root"],
@@ -167,7 +167,7 @@ def build(values: Mapping[str, Any]) -> Settings:
             tuple(read_also_env(entry) for entry in values["also_env"]),
         ),
         rules=read_rules(values["slots"], values["slots_for"], values["exclude"]),
-        most_per_container=values["max_per_container"],
+        max_per_container=values["max_per_container"],
         times=Times(**{name: values[f"{name}_seconds"] for name, _ in _TIMES}),
         **{name: values[name] for name in _AS_THEY_ARE},
     )
@@ -183,12 +183,12 @@ def read_health_socket(flags: Mapping[str, Any], environ: Mapping[str, str]) -> 
     """Return the path by which a probe and the plugin find each other."""
     path: Path | None = TABLE.read_one(HEALTH_SOCKET, flags, environ, {})
     if path is None:
-        raise BadSetting("there is no socket to ask: --health-socket is off. Name the one that `serve` has.")
+        raise BadSetting("there is no socket to ask: --health-socket is off. Give it the path that `serve` has.")
     return path
 
 
 def read_rules(slots: int, slots_for: Sequence[str], exclude: Sequence[str]) -> Rules:
-    """Return which GPUs are shared, and how often."""
+    """Return which GPUs are shared, and with how many slots."""
     return Rules(
         slots=slots,
         slots_for=read_slots_for(slots_for),
@@ -197,7 +197,7 @@ def read_rules(slots: int, slots_for: Sequence[str], exclude: Sequence[str]) -> 
 
 
 def read_slots_for(entries: Sequence[str]) -> dict[str, int]:
-    """Read `MODEL=N` or `UUID=N`, each once."""
+    """Read entries `MODEL=N` or `UUID=N`; refuse one that stands twice."""
     found: dict[str, int] = {}
     for entry in entries:
         key, _, number = entry.rpartition("=")
@@ -210,20 +210,20 @@ def read_slots_for(entries: Sequence[str]) -> dict[str, int]:
 
 
 def read_also_mount(entry: str) -> tuple[Path, str]:
-    """Read `HOST:CONTAINER`, both from the root on."""
+    """Read `HOST:CONTAINER`, two absolute paths."""
     host, _, container = entry.partition(":")
     _absolute(container, f"--also-mount {entry!r}: the container's side")
     return _absolute(host, f"--also-mount {entry!r}: the node's side"), container
 
 
 def read_also_env(entry: str) -> tuple[str, str]:
-    """Read `NAME=VALUE`; refuse a name that is the webhook's or ours to set."""
+    """Read `NAME=VALUE`; refuse a name that the webhook or this plugin sets."""
     name, equals, value = entry.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise BadSetting(f"--also-env {entry!r} is not NAME=VALUE. Write it as in SIMGPU_FILE=/run/simgpu/gpus.")
     if name in (names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES) or name.startswith("NVSHARE_"):
         raise BadSetting(
-            f"--also-env may not set {name}: it would wipe what the pod or an allocation says. Leave it out."
+            f"--also-env may not set {name}: it would overwrite what the pod or an allocation sets. Leave it out."
         )
     return name, value
 

@@ -1,7 +1,7 @@
-"""Keeps a worker running, and a spare beside it that takes its place at once when a signal ends it.
+"""Keep a worker running, and a spare beside it that takes its place at once when a signal ends the worker.
 
-Owns that rule.  A container that dies too often is held back by the kubelet for minutes (CrashLoopBackOff); our own
-parent process is not.  It loads the code once and forks, before anything of gRPC is alive.
+The module owns that rule.  The kubelet holds back a container that dies too often for minutes (CrashLoopBackOff); it
+does not hold back our own parent process.  The parent loads the code once and forks, before any part of gRPC is alive.
 """
 
 import contextlib
@@ -17,21 +17,21 @@ from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
 _FIRST_WAIT_SECONDS = 0.1
-"""A new worker has the processor to itself for so long."""
+"""A new worker has the processor to itself for this time."""
 _LONGEST_WAIT_SECONDS = 5.0
 _STEADY_SECONDS = 1.0
-"""A worker that lived so long starts the count anew."""
+"""After a worker that lived this long, the waits start again from the first."""
 _IDLE_SECONDS = 3600.0
 _PR_SET_PDEATHSIG = 1
-_HEARD = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 
 Turn = Callable[[float], bool]
-"""Waits so many seconds for the word to begin: has it come?"""
+"""Wait so many seconds for the signal to begin; return whether it came."""
 Work = Callable[[Turn], int]
 
 
 def next_wait(wait: float, *, lived: float) -> float:
-    """Seconds before the next spare is made: few after a long life, then ever more."""
+    """Return the seconds before the next spare is made: few after a long life, then more each time."""
     if lived >= _STEADY_SECONDS:
         return _FIRST_WAIT_SECONDS
     return min(max(wait * 2, _FIRST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
@@ -41,16 +41,16 @@ def next_wait(wait: float, *, lived: float) -> float:
 class _Child:
     pid: int
     word: int
-    """The writing end of its pipe: a byte is the word to begin."""
+    """The writing end of its pipe: a byte tells the child to begin."""
     since: float = field(default_factory=time.monotonic)
 
     def begin(self) -> None:
         self.since = time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # it has just died too, which is heard of next
+        with contextlib.suppress(BrokenPipeError):  # this child has just died too; the next signal says so
             os.write(self.word, b"!")
 
     def code(self) -> int | None:
-        """Its exit code, or minus its signal, when it has ended."""
+        """Return the exit code of a child that has ended, or minus its signal."""
         ended, status = os.waitpid(self.pid, os.WNOHANG)
         if not ended:
             return None
@@ -59,11 +59,11 @@ class _Child:
 
 
 def supervise(work: Work, warm_up: Callable[[], object]) -> int:
-    """Runs `work` in a child, and again whenever a signal ends it; its own exit, good or bad, is ours.
+    """Run `work` in a child, and again whenever a signal ends it; its own exit, good or bad, becomes ours.
 
-    `warm_up` loads, while the first child already works, what later ones will then have from the start.
+    `warm_up` runs while the first child already works.  It loads what later children then have from the start.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # they are waited for, and interrupt nothing
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # sigtimedwait takes them, so they interrupt nothing
     pair = _Pair(work)
     pair.fill()
     warm_up()
@@ -84,7 +84,7 @@ class _Pair:
         self._wait = self._due = 0.0
 
     def fill(self) -> None:
-        """The spare takes a place that has become free; another one is made when it is time."""
+        """Put the spare in a free place; make another spare when it is time."""
         if self._worker is None and self._spare is not None:
             self._spare.begin()
             self._worker, self._spare = self._spare, None
@@ -96,29 +96,29 @@ class _Pair:
             self._spare = _fork(self._work, at_once=False)
 
     def seconds_left(self) -> float:
-        """Until there is something to fill."""
+        """Return the seconds until the next child is due."""
         return _IDLE_SECONDS if self._spare is not None else self._due - time.monotonic()
 
     def reap(self) -> int | None:
-        """Clears the places of those who have ended; the exit code where the worker ended by itself."""
+        """Free the places of children that have ended; return the exit code where the worker ended by itself."""
         if self._worker is not None and (code := self._worker.code()) is not None:
             if code >= 0:
                 return code
-            self._mourn("worker", self._worker, code)
+            self._worker_died("worker", self._worker, code)
             self._worker = None
         if self._spare is not None and (code := self._spare.code()) is not None:
-            self._mourn("spare", self._spare, code)
+            self._worker_died("spare", self._spare, code)
             self._spare = None
         return None
 
-    def _mourn(self, place: str, child: _Child, code: int) -> None:
+    def _worker_died(self, place: str, child: _Child, code: int) -> None:
         now = time.monotonic()
         self._wait = next_wait(self._wait, lived=now - child.since)
         self._due = now + self._wait
-        log.warning("the %s has ended (%d): another spare in %g s", place, code, self._wait)
+        log.warning("the %s ended with %d: the next spare starts in %g s", place, code, self._wait)
 
     def end(self) -> int:
-        """Lets the worker end in good order; the spare, which has nothing to put in order, dies with us."""
+        """End the worker in good order.  The spare has nothing to put in order and dies with us."""
         if self._worker is None:
             return 0
         os.kill(self._worker.pid, signal.SIGTERM)
@@ -126,8 +126,8 @@ class _Pair:
 
 
 def _is_told_to_end(seconds: float) -> bool:
-    """Waits until a child has ended, the time is over, or we are told to end."""
-    heard = signal.sigtimedwait(_HEARD, max(0.0, seconds))
+    """Wait until a child has ended, the time is over, or a signal tells us to end."""
+    heard = signal.sigtimedwait(_SIGNALS, max(0.0, seconds))
     return heard is not None and heard.si_signo != signal.SIGCHLD
 
 
@@ -142,8 +142,8 @@ def _fork(work: Work, *, at_once: bool) -> _Child:
     code = 1
     try:
         os.close(word)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
-        # two plugins of one node would take the registration from each other for ever: die with the parent
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        # die with the parent: two plugins on one node would take the registration from each other for ever
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
             code = work(functools.partial(_has_come, turn))

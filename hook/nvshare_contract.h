@@ -1,5 +1,7 @@
-/* The words of contract/ that the hook needs. tests/contract/test_header.py holds the two equal:
- * a macro NVSHARE_<MODULE>_<NAME> here is contract/<module>.py's NAME there. */
+/* The constants of contract/ that the hook needs.
+ *
+ * The rule: the macro NVSHARE_<MODULE>_<NAME> here has the value of NAME in contract/<module>.py.
+ * tests/contract/test_header.py compares the two. */
 #ifndef NVSHARE_CONTRACT_H
 #define NVSHARE_CONTRACT_H
 

@@ -1,5 +1,5 @@
-"""Who may use which GPU now: the scheduler daemon of a node.
+"""The scheduler daemon of a node: it decides which container may use which GPU now.
 
-Cores (`turns`, `grants`, `queue`, `quantum`, `jam`, `policies`, `wire`, `desk`) take values and a clock and return
-orders; shells (`server`, `gates`, `control`, `observer/`) do what they say.
+The pure folders (`core/`, `policies/`, `protocol/`) take values and a clock and return orders.  The other folders read
+sockets, files and the cluster, and carry the orders out.
 """

@@ -1,20 +1,20 @@
-"""The room's exception family.
+"""The exceptions of this room.
 
-`Refused` is what a client hears: the code is one of PROTOCOL.md's, and says whether the connection ends.  `Unusable` is
-what an operator hears before the daemon exits.
+The rule it owns: a client gets a `Refused`; its code is one of PROTOCOL.md, and says whether the connection is closed.
+An operator gets an `Unusable` before the daemon exits.
 """
 
 
 class SchedulerError(Exception):
-    """Base of all that this room raises on purpose."""
+    """The base of all exceptions that this room raises on purpose."""
 
 
 class Unusable(SchedulerError):
-    """A setting or a place on this machine that the daemon cannot work with; the text ends with the remedy."""
+    """The daemon cannot work with a setting, or with a file or folder of this machine.  The text ends with the fix."""
 
 
 class Refused(SchedulerError):
-    """A line that is answered with an `error`."""
+    """A line is refused.  It is answered with an `error`."""
 
     code = "bad-line"
     closes = False
@@ -25,48 +25,48 @@ class BadForm(Refused):
 
 
 class TooLong(Refused):
-    """A line without an end."""
+    """A line is too long."""
 
     code, closes = "too-long", True
 
 
 class NoHello(Refused):
-    """Another verb before `hello`, or none in time."""
+    """Another verb came before `hello`, or no line came in time."""
 
     code, closes = "no-hello", True
 
 
 class WrongVersion(Refused):
-    """A protocol version that is not ours."""
+    """The protocol version is not one of this daemon."""
 
     code, closes = "version", True
 
 
 class UnknownVerb(Refused):
-    """A verb that is not in the table."""
+    """The verb is not in the table."""
 
     code = "unknown-verb"
 
 
 class HelloAgain(Refused):
-    """A second `hello`."""
+    """A second `hello` came."""
 
     code = "again"
 
 
 class NotYours(Refused):
-    """A GPU that the container was not given."""
+    """The GPU was not given to the container."""
 
     code = "not-yours"
 
 
 class NoMemory(Refused):
-    """More memory than the container's cap, or than the card."""
+    """The memory is more than the container's cap, or more than the card."""
 
     code = "no-memory"
 
 
 class TooMany(Refused):
-    """More connections, processes or GPUs than there is room for."""
+    """There are more connections, processes or GPUs than allowed."""
 
     code, closes = "too-many", True

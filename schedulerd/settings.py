@@ -1,6 +1,7 @@
-"""What the operator decides: one table of settings, each with its unit and reason.
+"""The settings of the daemon: one table with a row for each setting.
 
-`adapters.options` reads the table; `--help` and the README list the same rows.
+The rule it owns: each setting has its unit and reason in the table.  `adapters.options` reads the table; `--help` and
+the README list the same rows.
 """
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -21,20 +22,20 @@ PROBES = ("healthz", "readyz")
 
 
 class Identity(StrEnum):
-    """Where the daemon knows a container from."""
+    """The source from which the daemon knows containers."""
 
     FOLDERS = "folders"
-    """The socket it can reach; the cluster says the rest."""
+    """The allocation's socket that a client can reach.  The cluster adds the rest."""
     NONE = "none"
-    """Stand-alone: one shared socket, the client is believed."""
+    """Stand-alone: there is one shared socket, and the client is believed."""
 
 
 class Observer(StrEnum):
-    """How the second process comes to be."""
+    """The way in which the second process is started."""
 
     SPAWN = "spawn"
     NONE = "none"
-    """Somebody else starts `nvshare-schedulerd observe`: another container of the pod, an init system."""
+    """Another container of the pod, or an init system, starts `nvshare-schedulerd observe`."""
 
 
 def _seconds(text: str) -> float:
@@ -97,7 +98,7 @@ TABLE = Table(ENV_PREFIX, OPTIONS, Unusable)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings, read; the fields are those of the table."""
+    """The values of all settings.  The fields are the rows of the table."""
 
     identity: Identity
     sockets: Path
@@ -122,7 +123,7 @@ class Settings:
     log_level: str
 
     def rules(self) -> Rules:
-        """What of it the core must know."""
+        """Return the settings that the core needs."""
         return Rules(
             policy=POLICIES[self.policy],
             quantum=self.shortest_turn,
@@ -139,16 +140,16 @@ class Settings:
         )
 
     def words(self) -> str:
-        """Return all of it in one line, for the log."""
+        """Return all settings in one line, for the log."""
         return TABLE.describe(vars(self))
 
 
 def build_parser() -> ArgumentParser:
-    """Return the command line; values stay text until `read_settings`."""
+    """Return the parser of the command line.  Values stay text until `read_settings`."""
     parser = ArgumentParser(
         prog="nvshare-schedulerd",
         formatter_class=RawDescriptionHelpFormatter,
-        description="Decides which container uses which GPU now.",
+        description="The scheduler of a node: it decides which container uses which GPU now.",
         epilog=f"Each flag can be given as a variable too: --policy is {ENV_PREFIX}POLICY.",
     )
     parser.add_argument(
@@ -164,5 +165,5 @@ def build_parser() -> ArgumentParser:
 
 
 def read_settings(flags: Namespace, environ: Mapping[str, str]) -> Settings:
-    """Return the settings that flags, variables and the file mean."""
+    """Return the settings from flags, variables and the file."""
     return Settings(**TABLE.read(vars(flags), environ, TABLE.read_file(flags.settings)))

@@ -1,8 +1,9 @@
-"""Reads the software GPU's record: who executed when, who was resident when.
+"""Read the software GPU's record: which process executed when, and whose memory was resident when.
 
-Opens the shared file by itself, read-only, from any process, also after all others have ended; it needs none of the C
-code.  Owns the file's byte layout on Python's side; the other side is `simgpu/src/shared/file/layout.h`, and a test
-compares them.  Times are seconds on CLOCK_MONOTONIC, as `time.monotonic()` gives them.
+The module opens the shared file by itself, read-only, from any process, also after all others have ended.  It needs
+none of the C code.  It owns the file's byte layout on Python's side.  The other side is
+`simgpu/src/shared/file/layout.h`, and a test compares them.  Times are seconds on CLOCK_MONOTONIC, as
+`time.monotonic()` gives them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class RecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A context: which process and label it belongs to, on which device."""
+    """A context: its process, its label and its device."""
 
     serial: int
     label: str
-    """SIMGPU_LABEL of its process; its process id where that was not set."""
+    """SIMGPU_LABEL of its process, or its process id where that was not set."""
     pid: int
     device: int
     born: float
@@ -52,7 +53,7 @@ class Interval:
     end: float
     owner: Owner
     kernels: int
-    """Kernels that ended in it."""
+    """How many kernels ended in it."""
     paged_bytes: int
 
     @property
@@ -62,7 +63,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """So much of a context's memory was on the device from this moment on."""
+    """How much of a context's memory was on the device from this moment on."""
 
     at: float
     owner: Owner
@@ -142,18 +143,18 @@ class Record:
 
     @property
     def now(self) -> float:
-        """The moment up to which the devices' state has been worked out."""
+        """The moment up to which the devices' state has been computed."""
         return self._seconds(_CORE.unpack_from(self._data, self._core())[0])
 
     def device_index(self, device: int | str) -> int:
-        """The index of a device given by index or UUID."""
+        """Return the index of a device given by index or UUID."""
         for card in self.cards:
             if device in (card.index, card.uuid):
                 return card.index
         raise RecordError(f"there is no device {device}; there are {', '.join(card.uuid for card in self.cards)}")
 
     def owner(self, serial: int) -> Owner:
-        """Who a serial is."""
+        """Return the context with this serial."""
         fields = _CAST_ENTRY.unpack_from(self._data, self._at_cast + (serial % CAST) * _CAST_ENTRY.size)
         if fields[0] != serial:
             return Owner(serial, "?", 0, -1, 0.0, None)
@@ -161,18 +162,18 @@ class Record:
         return Owner(serial, _text(fields[8]), fields[2], fields[1], self._seconds(fields[4]), died)
 
     def owners(self) -> list[Owner]:
-        """All contexts that ever were (the last 65,536 of them)."""
+        """List all contexts that ever were (the last 65,536 of them)."""
         (_, next_serial, *_) = _CORE.unpack_from(self._data, self._core())
         return [self.owner(serial) for serial in range(max(1, next_serial - CAST), next_serial)]
 
     def lost(self, device: int | str | None = None) -> int:
-        """Entries overwritten because the record was full. A test that meets a loss must fail."""
+        """Count the entries that were overwritten because the record was full.  A test that meets a loss must fail."""
         wanted = range(self._devices) if device is None else [self.device_index(device)]
         written = [self._device_state(index)[6:8] for index in wanted]
         return sum(max(0, count - self._entries) for pair in written for count in pair)
 
     def intervals(self, device: int | str) -> list[Interval]:
-        """All execution on a device, in order of time."""
+        """List all execution on a device, in order of time."""
         index = self.device_index(device)
         state = self._device_state(index)
         written = state[6]
@@ -192,7 +193,7 @@ class Record:
         return Interval(self._seconds(start), self._seconds(end), owner, kernels, paged)
 
     def residency(self, device: int | str) -> list[Residency]:
-        """How much of whose memory was on the device, in order of time."""
+        """List how much memory of each context was on the device, in order of time."""
         index = self.device_index(device)
         written = self._device_state(index)[7]
         base = self._at_residency + index * self._entries * _RESIDENCY.size
@@ -203,18 +204,18 @@ class Record:
         return [Residency(self._seconds(at), self.owner(serial), *sizes) for at, serial, _, *sizes in rows]
 
     def switches(self, device: int | str) -> int:
-        """How often the device changed from one context to another."""
+        """Return how often the device changed from one context to another."""
         return self._device_state(self.device_index(device))[5]
 
 
 def busy_share(intervals: Iterable[Interval], start: float, end: float) -> float:
-    """The part of the time between two moments in which something executed."""
+    """Return the part of the time between two moments in which something executed."""
     inside = ((max(start, one.start), min(end, one.end)) for one in intervals)
     return sum(to - since for since, to in inside if to > since) / (end - start)
 
 
 def busy_seconds(intervals: Iterable[Interval]) -> dict[str, float]:
-    """Seconds of execution by label."""
+    """Return the seconds of execution by label."""
     seconds: dict[str, float] = {}
     for one in intervals:
         seconds[one.owner.label] = seconds.get(one.owner.label, 0.0) + one.seconds
@@ -222,7 +223,7 @@ def busy_seconds(intervals: Iterable[Interval]) -> dict[str, float]:
 
 
 def overlaps(intervals: Iterable[Interval]) -> list[Overlap]:
-    """Moments at which two labels executed at once. A device that shares by slices never shows any."""
+    """List the times at which two labels executed at once; a device that shares by slices never shows any."""
     found: list[Overlap] = []
     last: Interval | None = None
     for one in sorted(intervals, key=lambda interval: interval.start):
@@ -243,7 +244,7 @@ class Turn:
 
 
 def outside_turns(intervals: Iterable[Interval], turns: Iterable[Turn]) -> list[tuple[Interval, float]]:
-    """Execution that happened while its label had no turn, and for how many seconds."""
+    """List the execution that happened while its label had no turn, with its seconds."""
     by_label: dict[str, list[Turn]] = {}
     for turn in turns:
         by_label.setdefault(turn.label, []).append(turn)
@@ -257,7 +258,7 @@ def _covered(one: Interval, turns: Iterable[Turn]) -> float:
 
 
 def interleavings(intervals: Iterable[Interval]) -> Iterator[tuple[str, float, float]]:
-    """Runs of one label: label, start of its first interval, end of its last before another label executed."""
+    """Yield each run of one label: label, start of its first interval, end of the last before another label's."""
     label, start, end = "", 0.0, 0.0
     for one in intervals:
         if one.owner.label != label:

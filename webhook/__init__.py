@@ -1,7 +1,7 @@
-"""Admission: decides, completes and explains every pod that asks for a vGPU.
+"""Admission: every pod that asks for a vGPU is allowed, completed or refused, with the reason.
 
-Cores (`pod`, `namespace_policy`, `rules`, `injection`, `decision`, `review`) take values and return values; shells
-(`app`, `server`, `namespaces`, `offline`, `audit`) do the I/O.
+`admission/`, `apiserver/` and `certs/core/` are pure: values go in, values come out.  `serving/`, `namespaces/`,
+`certs/` and `offline/` do the I/O.
 """
 
 VERSION = "0.1.0"

@@ -1,6 +1,7 @@
-"""`nvshare-webhook`: serve, check, inject, certs, policies, audit.
+"""The commands of the webhook: serve, check, inject, audit, policies, certs.
 
-Reads the command line, says what is wrong in one sentence and how to fix it in another; each command is elsewhere.
+The rule it owns: bad input ends with one sentence of cause, one of remedy, and exit code 2.  The work of each command
+stands elsewhere and is imported when the command runs.
 """
 
 import argparse
@@ -19,7 +20,7 @@ _BAD_INPUT = 2
 def _serve(arguments: argparse.Namespace) -> int:
     from gevent import monkey
 
-    monkey.patch_all(queue=False)  # before anything else is imported; the arbiter's own signal queue stays as it is
+    monkey.patch_all(queue=False)  # before any other import; the signal queue of the arbiter stays as it is
     from webhook import settings
     from webhook.serving import logs
     from webhook.serving.server import serve
@@ -100,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
-    """What `audit` can be told; beside its module, whose import takes the client's second."""
+    """Add the flags of `audit`; they stand here since importing its module takes a second."""
     from webhook.offline import check_inject
 
     parser.add_argument(
@@ -113,7 +114,7 @@ def audit_cli_flags(parser: argparse.ArgumentParser) -> None:
 def parser_of(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, what: str
 ) -> argparse.ArgumentParser:
-    """A command's own parser."""
+    """Add a command with its own parser."""
     return commands.add_parser(name, help=what, description=what)
 
 
@@ -126,7 +127,7 @@ def _command(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 done, 1 denied, 2 something was wrong with what we were given."""
+    """Run one command and return the exit code: 0 done, 1 denied, 2 bad input."""
     parsed = _parser().parse_args(arguments)
     try:
         run: Command = parsed.run

@@ -1,11 +1,11 @@
-"""The room's exception family: what the boundary says when it cannot answer a review or start.
+"""The errors of this room: a review that cannot be answered, a program that cannot start.
 
-`status` is the HTTP status the API server sees; a StartError ends the program with one sentence and one remedy.
+`status` is the HTTP status that the API server sees.  A StartError ends the program with one sentence and one remedy.
 """
 
 
 class WebhookError(Exception):
-    """Base: something was asked of us that we cannot do."""
+    """The base of the family."""
 
     status = 500
 
@@ -21,13 +21,13 @@ class MalformedObject(MalformedReview):
 
 
 class WrongContentType(WebhookError):
-    """Not JSON by its own word."""
+    """The content type says that the body is no JSON."""
 
     status = 415
 
 
 class BodyTooLarge(WebhookError):
-    """More bytes than a review can have."""
+    """The body has more bytes than a review can have."""
 
     status = 413
 
@@ -39,7 +39,7 @@ class SlowBody(WebhookError):
 
 
 class Overloaded(WebhookError):
-    """More reviews at once than we take; the API server asks again."""
+    """There are more reviews at once than this replica takes; the API server asks again."""
 
     status = 503
 
@@ -50,13 +50,5 @@ class NotSynced(WebhookError):
     status = 503
 
 
-class NamespaceUnknown(NotSynced):
-    """A namespace must be asked for, which takes a while."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"namespace {name[:253]!r} is not known")
-        self.name = name
-
-
 class StartError(WebhookError):
-    """The program cannot start as it was told to; the text holds what is wrong and how to fix it."""
+    """The program cannot start as it was told to; the text says what is wrong and how to fix it."""

@@ -1,6 +1,7 @@
-"""What the server can be told: by flag, by environment, by one file, in this order; printed at start.
+"""The settings of `serve`: by flag, by environment variable, by one file, in this order; they are printed at start.
 
-`adapters.options` reads the table; `--help` and the README list the same rows.
+The rule it owns: a setting is one row of the table.  `adapters.options` reads the table; `--help` and the README list
+the same rows.
 """
 
 from collections.abc import Mapping
@@ -18,14 +19,14 @@ ENVIRONMENT_PREFIX = "NVSHARE_WEBHOOK_"
 
 
 class Format(StrEnum):
-    """How a line of the log looks."""
+    """The form of a log line."""
 
     JSON = "json"
     TEXT = "text"
 
 
 class CertificateFrom(StrEnum):
-    """Where the serving certificate comes from."""
+    """The source of the serving certificate."""
 
     FILES = "files"
     SECRET = "secret"
@@ -33,7 +34,7 @@ class CertificateFrom(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How this process serves."""
+    """The settings of one server."""
 
     cert: str
     key: str

@@ -1,7 +1,7 @@
-"""Events for the cluster: told in the background, counted, never more than a bounded rate.
+"""Events for the cluster: sent in the background, counted, and never more than a bounded rate.
 
-The rule: whoever tells never waits, and what could not be told is counted (`dropped`).  The same event again within a
-minute is one event with a count.  The queue is pure; the sink is its thread.
+The rule: a caller never waits, and events that could not be sent are counted (`dropped`).  The same event again within
+a minute is one event with a count.  The queue is pure; the sink is its thread.
 """
 
 import logging

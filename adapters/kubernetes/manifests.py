@@ -64,10 +64,10 @@ _Dumper.add_representer(str, _text)
 
 
 def read_documents(text: str) -> Iterator[Any]:
-    """Every document in the text but the empty ones; raises yaml.YAMLError."""
+    """Yield every document in the text but the empty ones; raise yaml.YAMLError."""
     return (document for document in yaml.load_all(text, _Loader) if document is not None)
 
 
 def write_documents(documents: list[Any]) -> str:
-    """The documents as YAML, keys in their order."""
+    """Return the documents as YAML, keys in their order."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, explicit_start=len(documents) > 1, width=120)

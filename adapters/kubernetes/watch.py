@@ -136,7 +136,7 @@ def _event_in(line: bytes) -> Event:
 
 # ---------------------------------------------------------------------------------------------- for ever
 class Follower(Protocol):
-    """Who is told; what it raises makes the collection be listed anew."""
+    """The receiver of a collection; where it raises, the collection is listed again."""
 
     def replace_all(self, items: list[Any]) -> None: ...
     def put(self, item: Json) -> None: ...

@@ -1,7 +1,7 @@
-"""Make a page in a thread of its own, once for all who wait for it.
+"""Make a page in a thread of its own, once for all clients that wait for it.
 
-Owns what a flood of requests may cost: one page is made at a time, and whoever asked before it was begun gets it.
-A page that hangs keeps its own thread and no other.
+Owns what a flood of requests may cost: one page is made at a time, and every client that asked before it was begun gets
+it.  A page that hangs keeps its own thread and no other.
 """
 
 import logging

@@ -1,8 +1,9 @@
 """Serve pages over HTTP to clients that may be hostile: strangers reach the port of metrics where no policy stops them.
 
-Owns who keeps a place.  There are so many; when all are taken, a newcomer displaces the oldest client that keeps us
-waiting, once that one has had its fair moment.  So silent connections, however many, cost their own places only: an
-honest client sends its request at once, mostly while it still waits in the kernel's queue.
+Owns which clients keep a place.  The number of places is fixed.  When all are taken, a newcomer displaces the oldest
+client that keeps us waiting, once that client has had its fair moment.  So silent connections, however many, cost their
+own places only: an honest client sends its request at once, mostly while it still waits in the kernel's queue.
+
 One thread does all of a server's I/O; pages are made in other threads.
 """
 
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 Seconds = float
 _ACCEPTED_AT_ONCE = 1 / 8
-"""A share of all places: between two such helpings, whoever has sent a request is heard."""
+"""A share of all places.  Between two such rounds, clients that have sent a request are served."""
 _SWEEP_EVERY: Seconds = 0.25
 _READ_BYTES = 4096
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -40,7 +41,7 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What clients may take."""
+    """How much clients may use."""
 
     places: int = 256
     """Connections at a time."""
@@ -67,7 +68,7 @@ class _Stage(Enum):
 
 
 _GO_FIRST = ({_Stage.REQUEST, _Stage.GOODBYE}, {_Stage.ANSWER})
-"""Who may be displaced: the silent before those who take an answer."""
+"""Which clients may be displaced: first the silent ones, then those that take an answer."""
 
 
 class _Client:
@@ -145,15 +146,15 @@ class Server:
             return min(_SWEEP_EVERY, max(0.0, self._paused_until - self._clock()))
         return _SWEEP_EVERY if self._clients else None
 
-    def _attend(self, who: "_Client | Callable[[], None]", mask: int) -> None:
-        if not isinstance(who, _Client):
-            who()
-        elif who in self._clients:  # another one's arrival may have displaced it in this very round
+    def _attend(self, client: "_Client | Callable[[], None]", mask: int) -> None:
+        if not isinstance(client, _Client):
+            client()
+        elif client in self._clients:  # another one's arrival may have displaced it in this very round
             try:
-                self._serve(who, mask)
+                self._serve(client, mask)
             except OSError as error:
                 log.debug("a client broke off: %s", error)
-                self._drop(who)
+                self._drop(client)
 
     def _release(self) -> None:
         for renderer in self._renderers.values():
@@ -165,7 +166,7 @@ class Server:
             each.close()
 
     def _sweep(self) -> None:
-        """End those whose time is over."""
+        """End the clients whose time is over."""
         now = self._clock()
         if now < self._sweep_at:
             return
@@ -176,7 +177,7 @@ class Server:
             else:
                 self._drop(client)
 
-    # ------------------------------------------------------------------ who has a place
+    # ------------------------------------------------------------------ which clients have a place
 
     def _accept(self) -> None:
         for _ in range(max(1, int(self._limits.places * _ACCEPTED_AT_ONCE))):
@@ -209,7 +210,7 @@ class Server:
         return True
 
     def _oldest_that_may_go(self) -> _Client | None:
-        """Return the oldest silent client, else the oldest that takes its answer; nobody who waits for us."""
+        """Return the oldest silent client, else the oldest that takes its answer; never one that waits for us."""
         for stages in _GO_FIRST:
             oldest = next((client for client in self._clients if client.stage in stages), None)
             if oldest is not None:
@@ -275,7 +276,7 @@ class Server:
         self._renderers[client.request.path].ask(client, client.request.accept)
 
     def _hand_over(self, clients: list[_Client], answer: Answer) -> None:
-        """Called by a renderer, in its thread."""
+        """Take pages from a renderer, in the renderer's thread."""
         self._made.append((clients, answer))
         self._wake()
 

@@ -1,6 +1,6 @@
-"""Which GPUs a node shares and with how many slots each, as values: placement and reports read them.
+"""The GPUs that a node shares, and the slots of each, as values that placement and reports read.
 
-The rule of what is shared is the device plugin's own (`deviceplugin/core/inventory.py`).
+The device plugin owns the rule of what is shared (`deviceplugin/core/inventory.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ class Gpu:
     pci: str = ""
     numa: int | None = None
     mig: bool = False
-    """MIG mode is on: the card is cut into instances that are not ours to share."""
+    """MIG mode is on: the card is cut into instances.  Such a card is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Shared:
     slots: int
 
     def ids(self) -> tuple[str, ...]:
-        """The device ids of all its slots."""
+        """Return the device ids of all its slots."""
         return tuple(str(Slot(self.gpu.uuid, ordinal)) for ordinal in range(self.slots))
 
 
@@ -45,7 +45,7 @@ class Inventory:
     shared: tuple[Shared, ...] = ()
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     slot_of: Mapping[str, Slot] = field(init=False, compare=False)
-    """Every device id: looked up, since decoding 1600 ids a call would take longer than the call may."""
+    """Every device id and its slot.  It is looked up, because decoding 1600 ids takes longer than a call may take."""
     slots_on: Mapping[str, int] = field(init=False, compare=False)
     numa_of: Mapping[str, int | None] = field(init=False, compare=False)
 

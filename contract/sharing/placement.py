@@ -1,7 +1,7 @@
 """Choose the slots of a container: as many distinct physical GPUs as it asks for, the best ones first.
 
-Nothing here raises, because the kubelet rejects a pod when GetPreferredAllocation raises.  An odd device id is put
-last; a missing one is left out.
+Nothing here raises, because the kubelet rejects a pod when GetPreferredAllocation raises.  An unknown device id is put
+last, and a missing one is left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from contract.sharing.inventory import Inventory
 
 
 class Strategy(StrEnum):
-    """Which GPU comes first."""
+    """Which GPU is preferred: the emptiest, or the fullest that has room."""
 
     SPREAD = "spread"
     PACK = "pack"
@@ -21,10 +21,10 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the kubelet asks for one container."""
+    """The kubelet's question for one container."""
 
     available: tuple[str, ...]
-    """Device ids; the kubelet counts those of `must` among them."""
+    """Device ids; the kubelet counts the ids of `must` among them."""
     must: tuple[str, ...] = ()
     size: int
 
@@ -35,9 +35,9 @@ class Policy:
 
     strategy: Strategy = Strategy.SPREAD
     penalty: Mapping[str, float] | None = None
-    """Load-aware: each GPU's penalty without its share of taken slots (`scoring.py`); None places by count."""
+    """Load-aware: each GPU's penalty without its share of taken slots (`scoring.py`).  None places by count."""
     taken_weight: float = 1.0
-    """What a GPU's share of taken slots adds to its penalty."""
+    """How much a GPU's share of taken slots adds to its penalty."""
 
 
 @dataclass(slots=True)
@@ -46,12 +46,12 @@ class _Card:
 
     uuid: str
     slots: int
-    """0: the inventory does not know it."""
+    """0: the inventory does not know the GPU."""
     numa: int | None
     free: list[str] = field(default_factory=list)
-    """Device ids, lowest ordinal last: the next to give is popped."""
+    """Device ids, lowest ordinal last, because the next id is popped."""
     given: int = 0
-    """Slots that this container already has on it."""
+    """How many slots this container already has on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class Step:
 
 
 def prefer(request: Request, inventory: Inventory, policy: Policy) -> tuple[str, ...]:
-    """The ids to give: `must` first, then the best; as many as asked, or as there are."""
+    """Return the ids to give: `must` first, then the best; as many as asked, or as there are."""
     return tuple(step.device_id for step in choose(request, inventory, policy))
 
 
 def choose(request: Request, inventory: Inventory, policy: Policy) -> list[Step]:
-    """As `prefer`, with the ranks behind each choice."""
+    """Choose as `prefer` does, and return the ranks behind each choice."""
     cards = _cards(request, inventory)
     must = list(dict.fromkeys(request.must))[: max(request.size, 0)]
     steps = [_take(cards, inventory, device_id) for device_id in must]
@@ -86,7 +86,7 @@ def choose(request: Request, inventory: Inventory, policy: Policy) -> list[Step]
 
 
 def _cards(request: Request, inventory: Inventory) -> dict[str, _Card]:
-    """The GPUs that have room, in the order of their UUIDs; their free slots sorted."""
+    """Return the GPUs that have room, in the order of their UUIDs, with their free slots sorted."""
     slots: dict[str, list[tuple[int, str]]] = {}
     must = set(request.must)
     for device_id in dict.fromkeys(request.available):
@@ -104,7 +104,7 @@ def _card(uuid: str, free: list[tuple[int, str]], inventory: Inventory) -> _Card
 
 
 def _slot(device_id: str, inventory: Inventory) -> Slot:
-    """The id's slot; one that the inventory does not know counts as a GPU of its own."""
+    """Return the id's slot; an id that the inventory does not know counts as a GPU of its own."""
     return inventory.slot_of.get(device_id) or Slot(device_id, 0)
 
 
@@ -114,7 +114,10 @@ def _take(cards: dict[str, _Card], inventory: Inventory, device_id: str) -> Step
 
 
 def _rank(card: _Card, policy: Policy, near: set[int]) -> tuple[float | int | str, ...]:
-    """Lower is better: GPUs this container does not have yet, of those we know; the policy; close memory; the UUID."""
+    """Rank a GPU; the lowest rank wins.
+
+    The order is: GPUs that this container does not have yet, known GPUs, the policy, close memory, the UUID.
+    """
     free = len(card.free)
     share = free / card.slots if card.slots else 0.0
     unknown = 0 if card.slots else 1

@@ -1,6 +1,6 @@
-"""Tell how loaded a GPU is, as one penalty: the load-aware part of the placement.
+"""Express the load of a GPU as one penalty: the load-aware part of the placement.
 
-A figure that is not known of every GPU is left out for all of them: an unknown figure is never guessed.
+A figure that is not known of every GPU is left out for all of them.  An unknown figure is never guessed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +16,12 @@ _LARGEST_WEIGHT = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What one whole unit of each figure costs; each figure runs from 0 to 1."""
+    """The cost of one whole unit of each figure; each figure runs from 0 to 1."""
 
     taken: float = 1.0
-    """Share of the GPU's slots that are taken: keeps a burst of pods apart while the other figures lag behind."""
+    """Share of the GPU's slots that are taken.  It spreads a burst of pods while the other figures lag behind."""
     busy: float = 1.0
-    """Share of the last ten seconds in which somebody held it."""
+    """Share of the last ten seconds in which a container held it."""
     waiting: float = 0.5
     """Containers that wait for a turn: w/(w+1)."""
     memory: float = 0.5
@@ -33,12 +33,12 @@ class Weights:
 
     @classmethod
     def default_text(cls) -> list[str]:
-        """The defaults as they are written."""
+        """Return the defaults as they are written."""
         return [f"{item.name}={item.default}" for item in fields(cls)]
 
     @classmethod
     def read(cls, text: str) -> "Weights":
-        """`busy=2,power=0`: those not named keep their default; `default` names none."""
+        """Read a text such as `busy=2,power=0`.  A figure that is not named keeps its default; `default` names none."""
         known = {item.name for item in fields(cls)}
         found: dict[str, float] = {}
         for entry in () if text == "default" else text.split(","):
@@ -77,7 +77,7 @@ FIGURES: Mapping[str, Callable[[GpuLoad], float | None]] = {
 
 
 def score(loads: Iterable[GpuLoad], weights: Weights) -> dict[str, dict[str, float]]:
-    """Each GPU's weighted figures, by UUID and name; only figures that are known of all of them."""
+    """Return each GPU's weighted figures by UUID and name; use only figures that are known of all GPUs."""
     known = tuple(loads)
     scores: dict[str, dict[str, float]] = {load.uuid: {} for load in known}
     for name, read in FIGURES.items():
@@ -89,5 +89,5 @@ def score(loads: Iterable[GpuLoad], weights: Weights) -> dict[str, dict[str, flo
 
 
 def penalties(loads: Iterable[GpuLoad], weights: Weights) -> dict[str, float]:
-    """Each GPU's penalty, the taken slots not included: those are counted at the moment of the choice."""
+    """Return each GPU's penalty without its taken slots, which are counted at the moment of the choice."""
     return {uuid: sum(parts.values()) for uuid, parts in score(loads, weights).items()}

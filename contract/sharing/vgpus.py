@@ -15,7 +15,7 @@ _ONE = Fraction(1)
 
 
 class Kind(Enum):
-    """What a container is to Kubernetes."""
+    """The kind of a container in Kubernetes."""
 
     APP = "app"
     INIT = "init"

@@ -1,6 +1,6 @@
-"""Decide whether a container may have the slots that the kubelet names, and refuse with a sentence where not.
+"""Decide whether a container may have the slots that the kubelet names; refuse with a sentence otherwise.
 
-Pure: the clock is an argument.  What an allocation is stands in `contract/allocation.py`.
+Pure: the clock is an argument.  `contract/allocation.py` says what an allocation is.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,14 @@ from deviceplugin.errors import NOTHING_ASKED, SAME_GPU, TOO_MANY, UNKNOWN_DEVIC
 
 
 def allocate(device_ids: Sequence[str], inventory: Inventory, *, most: int, now: float) -> Allocation:
-    """The allocation of these slots; raises `Refused` where a container may not have them."""
+    """Return the allocation of these slots; raise `Refused` where a container may not have them."""
     slots = [_known(device_id, inventory) for device_id in device_ids]
     if not slots:
-        raise Refused(Refusal(NOTHING_ASKED, "The kubelet asked for no device at all.", "Report this to its makers."))
+        raise Refused(
+            Refusal(
+                NOTHING_ASKED, "The kubelet asked for no device at all.", "Report this to the makers of Kubernetes."
+            )
+        )
     if 0 < most < len(slots):
         raise Refused(_too_many(len(slots), most))
     uuids = tuple(sorted({slot.uuid for slot in slots}))
@@ -32,7 +36,7 @@ def _known(device_id: str, inventory: Inventory) -> Slot:
             Refusal(
                 UNKNOWN_DEVICE,
                 f"{device_id[:80]!r} is not a slot of a GPU that is shared on this node.",
-                "Its GPU was taken away or excluded since; make the pod again.",
+                "Its GPU was removed or excluded. Delete the pod and create it again.",
             )
         )
     return slot
@@ -41,7 +45,7 @@ def _known(device_id: str, inventory: Inventory) -> Slot:
 def _too_many(asked: int, most: int) -> Refusal:
     return Refusal(
         TOO_MANY,
-        f"A container asks for {asked} vGPUs where at most {most} are allowed on this node.",
+        f"A container asks for {asked} vGPUs but at most {most} are allowed on this node.",
         f"Ask for {most} at most, or raise --max-per-container.",
     )
 

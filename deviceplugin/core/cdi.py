@@ -1,7 +1,7 @@
-"""The CDI spec of an allocation, and what a container gets where the runtime knows no CDI.
+"""The CDI spec of an allocation, and the same parts for a runtime without CDI.
 
-Owns what an allocation always carries, in one table: the hook, the file that names it to the loader, the allocation's
-own socket folder, and the visible GPUs.  Pure.
+The module owns what an allocation always carries, in one table: the hook, the file that names the hook to the loader,
+the allocation's own socket folder, and the visible GPUs.  Pure.
 """
 
 import json
@@ -17,7 +17,7 @@ from deviceplugin.errors import BadSpec
 from deviceplugin.layout import Layout
 
 CDI_VERSION = "0.5.0"
-"""The oldest version that has all we use, for the sake of old runtimes."""
+"""The oldest version that has all we use, so that old runtimes can read the spec."""
 _DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 _MOUNT_OPTIONS = ("nosuid", "nodev", "bind")
 Json = dict[str, Any]
@@ -38,16 +38,16 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a container gets with its slots."""
+    """Environment and mounts that a container gets with its slots."""
 
     env: Mapping[str, str]
     binds: tuple[Bind, ...]
 
 
 def edits_of(allocation: Allocation, layout: Layout) -> Edits:
-    """Everything an allocation carries.
+    """Return everything that an allocation carries.
 
-    Never LD_PRELOAD or NVSHARE_MODE: CDI's environment wipes what the pod says, and those are the pod's to say.
+    It never holds LD_PRELOAD or NVSHARE_MODE.  The pod sets those, and CDI's environment would overwrite them.
     """
     return Edits(
         env={names.ENV_VISIBLE_DEVICES: ",".join(allocation.uuids), **dict(layout.also_env)},
@@ -61,17 +61,17 @@ def edits_of(allocation: Allocation, layout: Layout) -> Edits:
 
 
 def device_name(key: str) -> str:
-    """What the kubelet tells the runtime."""
+    """Return the CDI device's full name, which the kubelet passes to the runtime."""
     return f"{names.CDI_KIND}={key}"
 
 
 def file_name(key: str) -> str:
-    """The spec's file: the kind with its slash replaced, and the device."""
+    """Return the spec's file name: the kind with its slash replaced, then the device."""
     return f"{names.CDI_KIND.replace('/', '-')}_{key}.json"
 
 
 def build_spec(allocation: Allocation, layout: Layout) -> Json:
-    """The CDI spec with the allocation as its one device."""
+    """Build the CDI spec with the allocation as its only device."""
     edits = edits_of(allocation, layout)
     mounts = [
         {"hostPath": str(bind.host), "containerPath": bind.container, "options": bind.options} for bind in edits.binds
@@ -82,14 +82,17 @@ def build_spec(allocation: Allocation, layout: Layout) -> Json:
 
 
 def render_spec(spec: Json) -> str:
-    """The spec's text, checked as a runtime would: one bad file can keep every container of a node from starting."""
+    """Return the spec's text; raise `BadSpec` where a runtime would refuse it.
+
+    One bad file can keep every container of a node from starting.
+    """
     for complaint in complaints_about(spec):
         raise BadSpec(f"the CDI spec is not valid: {complaint}")
     return json.dumps(spec) + "\n"
 
 
 def complaints_about(spec: Json) -> list[str]:
-    """What a runtime would find wrong."""
+    """Return what a runtime would find wrong."""
     complaints = []
     if spec.get("cdiVersion") != CDI_VERSION or spec.get("kind") != names.CDI_KIND:
         complaints.append(f"it must be of version {CDI_VERSION} and kind {names.CDI_KIND}")

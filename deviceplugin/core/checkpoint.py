@@ -1,7 +1,7 @@
-"""The kubelet's own book of allocations: `kubelet_internal_checkpoint`, read and never written.
+"""Parse `kubelet_internal_checkpoint`, the kubelet's own record of allocations.  We read it and never write it.
 
-Owns how it is read: it is the only place that knows of init containers, of which pod-resources says nothing.  Its form
-is the kubelet's private matter, hence anything odd means "not known".  Pure.
+The module owns how it is read.  Only this file knows the slots of init containers; pod-resources does not list them.
+Its format is private to the kubelet, so anything unexpected means "not known".  Pure.
 """
 
 import json
@@ -12,7 +12,7 @@ IdSet = frozenset[str]
 
 
 def parse_checkpoint(text: str, resource: str) -> frozenset[IdSet] | None:
-    """The ids of each container that has any of the resource; None where the text is not as we know it."""
+    """Return the device ids of each container that has any of the resource; None for an unknown format."""
     try:
         entries = json.loads(text)["Data"]["PodDeviceEntries"]
         return frozenset(_ids(entry) for entry in entries or () if entry["ResourceName"] == resource)
@@ -20,8 +20,8 @@ def parse_checkpoint(text: str, resource: str) -> frozenset[IdSet] | None:
         return None
 
 
-def parse_others(text: str, resource: str) -> dict[str, str]:
-    """GPUs that other plugins had when it was written, given out or in a pod's hands, each with its resource."""
+def parse_foreign(text: str, resource: str) -> dict[str, str]:
+    """Return the GPUs that other plugins offered, or that a pod had from them, each with its resource."""
     try:
         book = json.loads(text)["Data"]
         pairs = [(entry["ResourceName"], _ids(entry)) for entry in book["PodDeviceEntries"] or ()]
@@ -32,10 +32,13 @@ def parse_others(text: str, resource: str) -> dict[str, str]:
 
 
 def gpu_in(device_id: str) -> str:
-    """The GPU that an id of another plugin's means, or nothing: NVIDIA's names a GPU by its UUID, or `UUID::n`."""
+    """Return the GPU behind another plugin's device id, or an empty text.
+
+    NVIDIA's plugin names a GPU by its UUID, or `UUID::n`.
+    """
     return device_id.partition("::")[0] if device_id.startswith("GPU-") else ""
 
 
 def _ids(entry: dict[str, Any]) -> IdSet:
-    """The ids stand by NUMA node."""
+    """Return the ids of all NUMA nodes together."""
     return frozenset(str(device_id) for ids in entry["DeviceIDs"].values() for device_id in ids)

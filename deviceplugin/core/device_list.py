@@ -1,6 +1,6 @@
-"""What may be given out at one moment: the shared GPUs, and which of them are in trouble.
+"""The device list: which GPUs are shared at one moment, and which of them are unhealthy.
 
-Owns the rule that all slots of a GPU flip together.  Pure.
+The module owns one rule: all slots of a GPU become healthy or unhealthy together.  Pure.
 """
 
 from collections.abc import Iterable
@@ -10,15 +10,15 @@ from contract.sharing.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One moment: which GPUs are shared, and which of them may not be given out."""
+class DeviceList:
+    """The shared GPUs of one moment, and the unhealthy ones among them."""
 
     inventory: Inventory = field(default_factory=Inventory)
     unhealthy: frozenset[str] = frozenset()
     """UUIDs."""
 
     def devices(self) -> Iterable[tuple[str, bool]]:
-        """Every device id, and whether its GPU is healthy: all slots of a GPU flip together."""
+        """Yield every device id, and whether its GPU is healthy."""
         for shared in self.inventory.shared:
             healthy = shared.gpu.uuid not in self.unhealthy
             for device_id in shared.ids():

@@ -1,6 +1,6 @@
-"""What happens in the plugin, as values: a part says it once, and whoever wants to know reads it off.
+"""Events of the plugin as values: the part that sees one reports it once, and every reader takes what it needs.
 
-It owns the list of happenings and their events on the Node.  The log's lines and the metrics stand in `reporting/`.
+The module owns the list of events, and how each is shown on the Node.  Log lines and metrics stand in `reporting/`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from contract.reasons import Refusal
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """What the cluster is told about this node."""
+    """A Kubernetes event about this node."""
 
     reason: str
     message: str
@@ -29,7 +29,7 @@ class Allocated:
 
 @dataclass(frozen=True, slots=True)
 class CallRefused:
-    """The kubelet was answered with a reason; the container asked for `size` slots."""
+    """A call of the kubelet was refused with a reason; the container asked for `size` slots."""
 
     refusal: Refusal
     size: int
@@ -37,7 +37,7 @@ class CallRefused:
 
 @dataclass(frozen=True, slots=True)
 class CallTook:
-    """A call of the kubelet's was answered."""
+    """A call of the kubelet was answered."""
 
     call: str
     seconds: float
@@ -45,15 +45,15 @@ class CallTook:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The kubelet took a registration."""
+    """The kubelet accepted a registration."""
 
     cause: str
     socket: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The kubelet does not listen any more, or never did."""
+class RegistrationLost:
+    """The kubelet stopped listening, or never listened."""
 
     cause: str
 
@@ -68,7 +68,7 @@ class GpuRefused:
 
 @dataclass(frozen=True, slots=True)
 class GpuUnhealthy:
-    """A GPU is not given out for a time."""
+    """A GPU is not given to containers for a time."""
 
     uuid: str
     why: str
@@ -76,31 +76,41 @@ class GpuUnhealthy:
 
 @dataclass(frozen=True, slots=True)
 class GpuRecovered:
-    """A GPU is given out again."""
+    """A GPU is given to containers again."""
 
     uuid: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class SchedulerSilent:
     """A container starts while no scheduler answers on its socket."""
 
     allocation: Allocation
 
 
-Happening = (
-    Allocated | CallRefused | CallTook | Registered | Lost | GpuRefused | GpuUnhealthy | GpuRecovered | Unanswered
+PluginEvent = (
+    Allocated
+    | CallRefused
+    | CallTook
+    | Registered
+    | RegistrationLost
+    | GpuRefused
+    | GpuUnhealthy
+    | GpuRecovered
+    | SchedulerSilent
 )
-Tell = Callable[[Happening], None]
+Tell = Callable[[PluginEvent], None]
 
 _EVENTS: dict[type, Callable[[Any], NodeEvent]] = {
     CallRefused: lambda it: _of_refusal(it.refusal),
     GpuRefused: lambda it: _of_refusal(it.refusal),
-    GpuUnhealthy: lambda it: NodeEvent("GpuUnhealthy", f"GPU {it.uuid} is not given out: {it.why}.", is_warning=True),
-    GpuRecovered: lambda it: NodeEvent("GpuRecovered", f"GPU {it.uuid} is given out again.", is_warning=False),
-    Unanswered: lambda it: NodeEvent(
+    GpuUnhealthy: lambda it: NodeEvent(
+        "GpuUnhealthy", f"GPU {it.uuid} gets no new containers: {it.why}.", is_warning=True
+    ),
+    GpuRecovered: lambda it: NodeEvent("GpuRecovered", f"GPU {it.uuid} gets new containers again.", is_warning=False),
+    SchedulerSilent: lambda it: NodeEvent(
         "SchedulerNotAnswering",
-        f"A container on {', '.join(it.allocation.uuids)} starts, and waits: no nvshare-schedulerd answers here.",
+        f"A container on {', '.join(it.allocation.uuids)} starts and waits: no nvshare-schedulerd answers here.",
         is_warning=True,
     ),
 }
@@ -110,7 +120,7 @@ def _of_refusal(refusal: Refusal) -> NodeEvent:
     return NodeEvent(refusal.code, f"{refusal.cause} {refusal.remedy}", is_warning=True)
 
 
-def event_of(happening: Happening) -> NodeEvent | None:
-    """Its event on the Node; None for what concerns no operator."""
-    build = _EVENTS.get(type(happening))
-    return None if build is None else build(happening)
+def node_event_of(event: PluginEvent) -> NodeEvent | None:
+    """Return the event to show on the Node, or None where no operator needs it."""
+    build = _EVENTS.get(type(event))
+    return None if build is None else build(event)

@@ -1,8 +1,8 @@
-"""Which GPUs are another plugin's: remembered, for the kubelet shows those of a plugin that is away no longer.
+"""Remember which GPUs other plugins serve, since the kubelet stops showing them while a plugin is away.
 
-Owns the rule.  A GPU is another's from the first moment that anything says so, until the kubelet has shown it neither
-as given out nor in a pod's hands for a grace: its pods run on while its plugin is rolled out, crashes, or registers
-after ours.  Pure, the clock is an argument.
+The module owns the rule.  A GPU belongs to another plugin from the moment that any source says so.  It stays that
+plugin's until the kubelet has shown it neither as offered nor as used for a grace time.  The reason: its pods keep
+running while the other plugin is updated, crashes, or registers after ours.  Pure: the clock is an argument.
 """
 
 from collections.abc import Mapping
@@ -10,41 +10,44 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """One GPU of another plugin's."""
+class ForeignGpu:
+    """One GPU of another plugin."""
 
     resource: str
     unseen_since: float | None = None
-    """The first of the whole answers in a row that did not show it."""
+    """When the first of the complete answers in a row came that did not show it."""
 
 
 def remember(
-    others: Mapping[str, Other], seen: Mapping[str, str], *, now: float, seconds: float, is_whole: bool
-) -> dict[str, Other]:
-    """After a look; one that is not whole proves nothing of what it does not show, and the grace begins anew."""
-    found = {uuid: Other(resource) for uuid, resource in seen.items()}
-    for uuid, other in others.items():
-        since = _unseen_since(other, now) if is_whole else None
+    known: Mapping[str, ForeignGpu], seen: Mapping[str, str], *, now: float, seconds: float, is_whole: bool
+) -> dict[str, ForeignGpu]:
+    """Return the foreign GPUs after a look at the kubelet.
+
+    An incomplete answer proves nothing about a GPU that it does not show, and the grace time begins again.
+    """
+    found = {uuid: ForeignGpu(resource) for uuid, resource in seen.items()}
+    for uuid, gpu in known.items():
+        since = _unseen_since(gpu, now) if is_whole else None
         if uuid not in found and (since is None or now - since <= seconds):
-            found[uuid] = Other(other.resource, since)
+            found[uuid] = ForeignGpu(gpu.resource, since)
     return found
 
 
-def _unseen_since(other: Other, now: float) -> float:
-    return now if other.unseen_since is None else other.unseen_since
+def _unseen_since(gpu: ForeignGpu, now: float) -> float:
+    return now if gpu.unseen_since is None else gpu.unseen_since
 
 
-def resources(others: Mapping[str, Other]) -> dict[str, str]:
-    """Each GPU with the resource under which it is given out."""
-    return {uuid: other.resource for uuid, other in others.items()}
+def resources(known: Mapping[str, ForeignGpu]) -> dict[str, str]:
+    """Return each GPU with the resource under which another plugin offers it."""
+    return {uuid: gpu.resource for uuid, gpu in known.items()}
 
 
-def render_others(found: Mapping[str, str]) -> str:
-    """As a note: a GPU and its resource a line."""
+def render_foreign(found: Mapping[str, str]) -> str:
+    """Return the state file's text: one GPU and its resource a line."""
     return "".join(f"{uuid} {resource}\n" for uuid, resource in sorted(found.items()))
 
 
-def read_others(text: str) -> dict[str, str]:
-    """Of such a note; a line that is not whole is passed over."""
+def read_foreign(text: str) -> dict[str, str]:
+    """Read the state file's text; skip an incomplete line."""
     lines = (line.split(" ") for line in text.splitlines())
     return {words[0]: words[1] for words in lines if len(words) == 2 and all(words)}

@@ -1,6 +1,11 @@
 """Decide which GPUs of this node are shared, with how many slots, and why the others are not.
 
-Pure: from what NVML found and what the operator said.  A GPU that is not shared is refused with a sentence.
+Pure: the input is what NVML found and what the operator set.  A GPU that is not shared is refused with a sentence.
+
+MIG is refused.  A card in MIG mode is not shared, and neither are its instances: only whole cards get slots.  An
+operator who cuts a card into instances wants them apart from each other, and usually offers them through NVIDIA's
+plugin; sharing them by accident would undo both.  The operator switches MIG off, or leaves the card to NVIDIA's plugin.
+Everywhere else a name `MIG-…` is only read, because NVML and other plugins name instances (`contract/gpu_uuid.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,17 +19,17 @@ from contract.sharing.inventory import Gpu, Inventory, Shared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator said about sharing."""
+    """The operator's settings about sharing."""
 
     slots: int
     slots_for: Mapping[str, int] = field(default_factory=dict)
-    """Slots for a UUID or a model, which go before the general number; a UUID before a model."""
+    """Slots for a UUID or a model, which win over the general number; a UUID wins over a model."""
     exclude: frozenset[str] = frozenset()
     """UUIDs or models that are not shared."""
 
 
 def take_stock(found: Iterable[Gpu], rules: Rules, foreign: Mapping[str, str] | None = None) -> Inventory:
-    """The inventory of what NVML found; `foreign` names the resource under which another plugin serves a GPU."""
+    """Return the inventory of what NVML found; `foreign` names the resource of a GPU that another plugin serves."""
     shared: list[Shared] = []
     refused: dict[str, Refusal] = {}
     for gpu in sorted(found, key=lambda gpu: gpu.uuid):
@@ -37,7 +42,7 @@ def take_stock(found: Iterable[Gpu], rules: Rules, foreign: Mapping[str, str] | 
 
 
 def slots_of(gpu: Gpu, rules: Rules) -> int:
-    """How many slots the GPU has: its own number, its model's, or everybody's."""
+    """Return how many slots the GPU has: its own number, its model's number, or the general number."""
     return rules.slots_for.get(gpu.uuid, rules.slots_for.get(gpu.model, rules.slots))
 
 
@@ -46,22 +51,26 @@ def _refuse(gpu: Gpu, rules: Rules, foreign: Mapping[str, str]) -> Refusal | Non
         return Refusal(
             ReasonCode("Excluded"),
             f"GPU {gpu.uuid} ({gpu.model}) is excluded by --exclude.",
-            "Take it off the list to share it.",
+            "Remove it from the list to share it.",
         )
     try:
         encode(Slot(gpu.uuid, slots_of(gpu, rules) - 1))
     except BadDeviceId as error:
-        return Refusal(ReasonCode("OddUuid"), f"GPU {gpu.uuid!r} cannot be named: {error}.", "Report this to us.")
+        return Refusal(
+            ReasonCode("OddUuid"),
+            f"GPU {gpu.uuid!r} cannot be named: {error}.",
+            "Report this to the makers of nvshare-guard.",
+        )
     if gpu.mig:
         return Refusal(
             ReasonCode("MigEnabled"),
-            f"GPU {gpu.uuid} ({gpu.model}) is in MIG mode: its instances are not shared by accident.",
+            f"GPU {gpu.uuid} ({gpu.model}) is in MIG mode. MIG cards and their instances are not shared.",
             f"Switch MIG off (nvidia-smi -i {gpu.uuid} -mig 0) to share the card, or leave it to NVIDIA's plugin.",
         )
     if gpu.uuid in foreign:
         return Refusal(
             ReasonCode("ServedByAnother"),
-            f"GPU {gpu.uuid} ({gpu.model}) is given out as {foreign[gpu.uuid]} by another device plugin on this node.",
-            "Take it out of that plugin, or exclude it here with --exclude: two plugins would give it out twice.",
+            f"GPU {gpu.uuid} ({gpu.model}) is offered as {foreign[gpu.uuid]} by another device plugin here.",
+            "Remove it there, or exclude it here with --exclude. Two plugins would use the GPU twice.",
         )
     return None

@@ -1,8 +1,8 @@
-"""What is said of the node on its Node object: labels and one annotation.
+"""The labels and the annotation that describe this node's GPUs on its Node object.
 
-Owns their values, and one rule: where a container was refused because too few GPUs had room, `gpu.count` says how many
-have room until enough of them do.  The webhook's affinity compares that label with the number asked for, hence the next
-pod waits in the scheduler instead of failing here.  Pure.
+The module owns their values, and one rule.  When a container was refused because too few GPUs had room, `gpu.count`
+says how many GPUs have room, until enough of them do.  The webhook's affinity compares that label with the number of
+vGPUs that a pod asks for.  So the next pod waits in the scheduler instead of failing here.  Pure.
 """
 
 from collections.abc import Mapping
@@ -10,33 +10,33 @@ from dataclasses import dataclass
 
 from contract import node
 from contract.sharing.inventory import Gpu
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 
 _MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWords:
-    """What the Node should say."""
+class NodeLabels:
+    """The labels and annotations that the Node should have."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-def describe_node(view: View, free: Mapping[str, int], *, refused_size: int = 0) -> NodeWords:
-    """The words for what is shared now; `refused_size` is what was asked of too few GPUs, or 0."""
-    gpus = [shared.gpu for shared in view.inventory.shared]
-    healthy = [gpu for gpu in gpus if gpu.uuid not in view.unhealthy]
+def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_size: int = 0) -> NodeLabels:
+    """Return the labels for what is shared now; `refused_size` is the size of a refused container, or 0."""
+    gpus = [shared.gpu for shared in device_list.inventory.shared]
+    healthy = [gpu for gpu in gpus if gpu.uuid not in device_list.unhealthy]
     with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
     count = with_room if with_room < refused_size else len(healthy)
-    return NodeWords(
+    return NodeLabels(
         labels={node.COUNT: str(count), **_describe(gpus)},
         annotations={node.FREE_SLOTS: node.write_free_slots(free)},
     )
 
 
 def _describe(gpus: list[Gpu]) -> dict[str, str]:
-    """Of several kinds the least, so that a pod that selects by it fits every GPU here."""
+    """Describe several kinds of GPU by the smallest one, so that a pod that selects by a label fits every GPU here."""
     if not gpus:
         return {}
     models = {gpu.model for gpu in gpus}
@@ -50,6 +50,6 @@ def _describe(gpus: list[Gpu]) -> dict[str, str]:
     return words
 
 
-def enough_room(view: View, free: Mapping[str, int], size: int) -> bool:
-    """Have that many healthy GPUs a free slot?"""
-    return sum(1 for uuid, slots in free.items() if slots > 0 and uuid not in view.unhealthy) >= size
+def enough_room(device_list: DeviceList, free: Mapping[str, int], size: int) -> bool:
+    """Return whether at least `size` healthy GPUs have a free slot."""
+    return sum(1 for uuid, slots in free.items() if slots > 0 and uuid not in device_list.unhealthy) >= size

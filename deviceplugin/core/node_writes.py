@@ -1,43 +1,43 @@
-"""When the Node's words are written: when they change, and now and then.
+"""Decide when the Node's labels and annotation are written: when they change, and now and then.
 
-The rule it owns is the bounded rate: however many pods come and go, the API server sees a write each few seconds at
-most, and fewer while it fails.  The clock is an argument.
+The rule is a bounded rate.  However many pods come and go, the API server sees one write every few seconds at most, and
+fewer while it fails.  The clock is an argument.
 """
 
 from dataclasses import dataclass, replace
 
-from deviceplugin.core.node_labels import NodeWords
+from deviceplugin.core.node_labels import NodeLabels
 
 REFRESH_SECONDS = 300.0
-"""The words are written anew so often even unchanged: somebody may have taken them away."""
+"""Labels that did not change are written again after this time, because somebody may have removed them."""
 LONGEST_BACKOFF_SECONDS = 60.0
-_MOST_DOUBLINGS = 20
-"""2**1024 is no float: a day without an API server comes to that."""
+_MAX_DOUBLINGS = 20
+"""2**1024 is no float, and a day without an API server would count that far."""
 
 
 @dataclass(frozen=True, slots=True)
-class WordsReport:
-    """What the Node was told, and when it may be told again."""
+class LabelsReport:
+    """The labels that were written last, and when they may be written again."""
 
-    told: NodeWords | None = None
+    told: NodeLabels | None = None
     told_at: float = 0.0
     not_before: float = 0.0
     failures: int = 0
 
 
-def words_to_tell(report: WordsReport, wanted: NodeWords, *, now: float, urgent: bool = False) -> bool:
-    """Is it time to write the words?  Urgent ones need not wait for the rate, since a label seldom changes."""
+def must_write_labels(report: LabelsReport, wanted: NodeLabels, *, now: float, urgent: bool = False) -> bool:
+    """Return whether it is time to write.  Urgent labels do not wait for the rate, since a label seldom changes."""
     if now < report.not_before and not (urgent and report.failures == 0):
         return False
     return wanted != report.told or now - report.told_at >= REFRESH_SECONDS
 
 
-def words_told(words: NodeWords, *, now: float, seconds: float) -> WordsReport:
-    """After the API server took them."""
-    return WordsReport(told=words, told_at=now, not_before=now + seconds)
+def labels_written(words: NodeLabels, *, now: float, seconds: float) -> LabelsReport:
+    """Return the report after the API server took the labels."""
+    return LabelsReport(told=words, told_at=now, not_before=now + seconds)
 
 
-def words_failed(report: WordsReport, *, now: float, seconds: float) -> WordsReport:
-    """After it did not: later each time."""
-    wait = min(seconds * 2 ** min(report.failures, _MOST_DOUBLINGS), LONGEST_BACKOFF_SECONDS)
+def labels_failed(report: LabelsReport, *, now: float, seconds: float) -> LabelsReport:
+    """Return the report after the API server failed; each failure doubles the wait."""
+    wait = min(seconds * 2 ** min(report.failures, _MAX_DOUBLINGS), LONGEST_BACKOFF_SECONDS)
     return replace(report, failures=report.failures + 1, not_before=now + wait)

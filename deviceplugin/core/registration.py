@@ -1,7 +1,7 @@
-"""The plugin's life with the kubelet: when to serve anew and register, and when to leave things alone.
+"""Decide when to start a new server and register with the kubelet, and when to leave things alone.
 
-Owns that rule as a pure step from what is seen to what is done.  Break before make: the old server is gone before a
-new one starts, and a socket is registered once.  `kubelet/registrar.py` carries it out.
+The module owns that rule as a pure step from what is seen to what is done.  The order is break before make: the old
+server is gone before a new one starts, and a socket is registered once.  `kubelet/registrar.py` carries it out.
 """
 
 from dataclasses import dataclass, replace
@@ -9,26 +9,26 @@ from enum import Enum
 
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 10.0
-_MOST_DOUBLINGS = 20
-"""2**1024 is no float: three hours of refusals come to that."""
+_MAX_DOUBLINGS = 20
+"""2**1024 is no float, and three hours of refusals would count that far."""
 STREAM_SECONDS = 15.0
-"""How long a kubelet may take from Register's answer to listening; it dials for up to 10 s."""
+"""How long a kubelet may take between Register's answer and listening; it dials for up to 10 s."""
 STEADY_SECONDS = 30.0
-"""After this long of listening a trouble before is forgotten."""
+"""After the kubelet has listened for this time, earlier failures are forgotten."""
 
 SocketId = tuple[int, int, int]
-"""Device, inode and time of the kubelet's socket: another one is another kubelet, though the name is the same."""
+"""Device, inode and time of the kubelet's socket.  A different one is a different kubelet, even under the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is seen at one moment."""
+    """What the registrar sees at one moment."""
 
     kubelet: SocketId | None
     own_socket: bool = True
-    """Does our socket's file exist?"""
+    """Whether our socket's file exists."""
     opened: int = 0
-    """Streams that the kubelet opened on this server, ever."""
+    """How many streams the kubelet ever opened on this server."""
     open_now: int = 0
 
 
@@ -44,57 +44,57 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """What is remembered of the present server."""
+class RegistrationState:
+    """What the registrar remembers about the current server."""
 
     registered_with: SocketId | None = None
-    """The kubelet that knows it; None when none does."""
+    """The kubelet that knows this server; None when no kubelet does."""
     registered_at: float = 0.0
     tried_with: SocketId | None = None
-    """The kubelet that was told last, with whatever success: another one is told at once."""
+    """The kubelet that was told last, with or without success.  A different kubelet is told at once."""
     troubles: int = 0
     """Failures in a row."""
     not_before: float = 0.0
     pending: Cause = Cause.FIRST
-    """While not registered: why."""
+    """Why a registration is needed, while there is none."""
 
 
-def cause_to_renew(life: Life, seen: Seen, *, now: float) -> Cause | None:
-    """Why a new server is needed now, or None."""
+def cause_to_renew(state: RegistrationState, seen: Seen, *, now: float) -> Cause | None:
+    """Return why a new server is needed now, or None."""
     if seen.kubelet is None:
         return None
-    if life.registered_with is None:
-        return life.pending if now >= life.not_before or seen.kubelet != life.tried_with else None
-    return _trouble(life, seen, now)
+    if state.registered_with is None:
+        return state.pending if now >= state.not_before or seen.kubelet != state.tried_with else None
+    return _trouble(state, seen, now)
 
 
-def _trouble(life: Life, seen: Seen, now: float) -> Cause | None:
-    if seen.kubelet != life.registered_with:
+def _trouble(state: RegistrationState, seen: Seen, now: float) -> Cause | None:
+    if seen.kubelet != state.registered_with:
         return Cause.KUBELET_RESTARTED
     if not seen.own_socket:
         return Cause.SOCKET_REMOVED
     if seen.opened and not seen.open_now:
         return Cause.STREAM_ENDED
-    if not seen.opened and now - life.registered_at > STREAM_SECONDS:
+    if not seen.opened and now - state.registered_at > STREAM_SECONDS:
         return Cause.STREAM_NEVER_CAME
     return None
 
 
-def lose(life: Life, cause: Cause, *, now: float) -> Life:
-    """The life after the server was broken: the next comes the later, the more troubles there were in a row."""
-    steady = life.registered_with is not None and now - life.registered_at > STEADY_SECONDS
+def lose(state: RegistrationState, cause: Cause, *, now: float) -> RegistrationState:
+    """Return the state after the server was broken; each failure in a row makes the next wait longer."""
+    steady = state.registered_with is not None and now - state.registered_at > STEADY_SECONDS
     fresh = steady or cause in (Cause.FIRST, Cause.KUBELET_RESTARTED)
-    troubles = 0 if fresh else life.troubles + 1
-    doublings = min(troubles - 1, _MOST_DOUBLINGS)
+    troubles = 0 if fresh else state.troubles + 1
+    doublings = min(troubles - 1, _MAX_DOUBLINGS)
     wait = min(FIRST_WAIT_SECONDS * 2**doublings, LONGEST_WAIT_SECONDS) if troubles else 0.0
-    return Life(tried_with=life.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
+    return RegistrationState(tried_with=state.tried_with, troubles=troubles, not_before=now + wait, pending=cause)
 
 
-def tried(life: Life, kubelet: SocketId) -> Life:
-    """The life while the kubelet is being told."""
-    return replace(life, tried_with=kubelet)
+def tried(state: RegistrationState, kubelet: SocketId) -> RegistrationState:
+    """Return the state while the kubelet is being told."""
+    return replace(state, tried_with=kubelet)
 
 
-def registered(life: Life, kubelet: SocketId, *, now: float) -> Life:
-    """The life after the kubelet said yes."""
-    return replace(life, registered_with=kubelet, registered_at=now)
+def registered(state: RegistrationState, kubelet: SocketId, *, now: float) -> RegistrationState:
+    """Return the state after the kubelet accepted."""
+    return replace(state, registered_with=kubelet, registered_at=now)

@@ -1,7 +1,7 @@
-"""Follows the GPUs: scans, asks whether they answer, hears XIDs, and publishes inventory and health.
+"""Follow the GPUs: scan, ask whether they answer, hear XIDs, and publish inventory and health.
 
-Owns the one thread that speaks to NVML, and the one that watches over it.  A GPU that was seen once and is gone keeps
-its slots, unhealthy: the pods that hold them are still there.
+The module owns the one thread that speaks to NVML, and the thread that watches over it.  A GPU that was seen once and
+is gone keeps its slots, unhealthy: the pods that hold them are still there.
 """
 
 import logging
@@ -12,26 +12,26 @@ from collections.abc import Callable, Mapping
 from adapters.nvml import Xid
 from contract.sharing.inventory import Gpu, Inventory
 from deviceplugin.core import health
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, Tell
 from deviceplugin.core.health import GpuHealth
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.xids import meaning_of
 from deviceplugin.errors import GpuGone, NvmlUnavailable
 from deviceplugin.gpus.nvml import GpuLibrary
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.settings import Times
 
 log = logging.getLogger(__name__)
 _PIECE_SECONDS = 0.5
-"""How long we are deaf to `stop`."""
+"""How long `stop` may go unnoticed."""
 
 
-class Watch:
-    """What is known of the GPUs, brought up to date by `run` in a thread."""
+class Monitor:
+    """What is known about the GPUs; `run` keeps it up to date in a thread."""
 
-    def __init__(self, library: GpuLibrary, board: Board, rules: Rules, times: Times, tell: Tell) -> None:
-        self._library, self._board, self._rules, self._times, self._tell = library, board, rules, times, tell
+    def __init__(self, library: GpuLibrary, publisher: Publisher, rules: Rules, times: Times, tell: Tell) -> None:
+        self._library, self._publisher, self._rules, self._times, self._tell = library, publisher, rules, times, tell
         self._clock: Callable[[], float] = time.monotonic
         self._gpus: dict[str, Gpu] = {}
         self._healths: dict[str, GpuHealth] = {}
@@ -41,47 +41,47 @@ class Watch:
         self._told_unhealthy: dict[str, str] = {}
         self._next_scan = 0.0
         self._search_at = self._search_pause = 0.0
-        """The next scan for GPUs that do not answer, and how long it is put off after each."""
+        """When to scan next for GPUs that do not answer, and how long to wait after that scan."""
         self.has_scanned = False
         self._beat_at = self._clock()
         self._is_stuck = False
         self._publishing = threading.Lock()
 
     def scan(self) -> Inventory:
-        """Looks for all GPUs; raises `NvmlUnavailable`."""
+        """Look for all GPUs; raise `NvmlUnavailable`."""
         self._next_scan = self._clock() + self._times.rescan
         self._gpus = self._gpus | {gpu.uuid: gpu for gpu in self._library.rescan()}
         self._beat()
         self.has_scanned = True
         self._publish()
-        return self._board.view.inventory
+        return self._publisher.device_list.inventory
 
     def tell_foreign(self, foreign: Mapping[str, str]) -> None:
-        """GPUs that another plugin gives out on this node, each with its resource."""
+        """Take the GPUs that another plugin offers on this node, each with its resource."""
         if foreign != self._foreign:
             self._foreign = foreign
             self._publish()
 
     def tell_drained(self, drained: frozenset[str]) -> None:
-        """GPUs that an operator wants no new work on."""
+        """Take the GPUs that an operator has drained, so that they get no new work."""
         if drained != self._drained:
             self._drained = drained
             self._publish()
 
     def run(self, stop: threading.Event) -> None:
-        """Checks and hears until `stop`."""
+        """Check the GPUs and hear XIDs until `stop`."""
         while not stop.is_set():
             self._hear(stop, until=self._clock() + self._times.check)
             self.keep_up()
         self._library.close()
 
     def guard(self, stop: threading.Event) -> None:
-        """In a thread of its own, which never calls NVML: notices when that does not answer, and when it does again."""
+        """Notice when NVML stops answering, and when it answers again; this thread never calls NVML itself."""
         while not stop.wait(_PIECE_SECONDS):
             self.notice_silence()
 
     def notice_silence(self) -> None:
-        """No GPU is given out while the watch is stuck: what was said of each may be old."""
+        """Make every GPU unhealthy while the monitor is stuck, because its figures may be old."""
         is_stuck = health.is_stuck(self._beat_at, now=self._clock())
         if is_stuck != self._is_stuck:
             self._is_stuck = is_stuck
@@ -95,7 +95,7 @@ class Watch:
         self._beat_at = self._clock()
 
     def keep_up(self) -> None:
-        """Asks every GPU; scans when it is time, or one does not answer: only a scan can find it again."""
+        """Ask every GPU; scan when it is time or a GPU does not answer, since only a scan can find it again."""
         all_answer = self._check_all()
         if all_answer:
             self._search_at = self._search_pause = 0.0
@@ -123,7 +123,7 @@ class Watch:
             self._publish()
 
     def _check_all(self) -> bool:
-        """Asks every GPU; False where one does not answer."""
+        """Ask every GPU; return False where one does not answer."""
         answered = [self._check(uuid) for uuid in self._gpus]
         self._publish()
         return all(answered)
@@ -141,7 +141,7 @@ class Watch:
         return True
 
     def _scan_again(self, *, searching: bool) -> None:
-        """A search comes ever more seldom: it takes the library from the GPUs that are well, too."""
+        """Scan, and wait longer before each further search: a search takes the library from healthy GPUs too."""
         try:
             self.scan()
         except NvmlUnavailable as error:
@@ -156,7 +156,7 @@ class Watch:
             inventory = take_stock(self._gpus.values(), self._rules, self._foreign)
             troubled = self._troubled()
             shared = {each.gpu.uuid for each in inventory.shared}
-            self._board.publish(View(inventory, frozenset(troubled.keys() & shared)))
+            self._publisher.publish(DeviceList(inventory, frozenset(troubled.keys() & shared)))
             self._tell_changes({uuid: why for uuid, why in troubled.items() if uuid in shared}, inventory)
 
     def _troubled(self) -> dict[str, str]:
@@ -166,7 +166,7 @@ class Watch:
         return troubled | {uuid: "an operator has drained it" for uuid in self._drained - troubled.keys()}
 
     def _tell_changes(self, troubled: dict[str, str], inventory: Inventory) -> None:
-        """Says each change once."""
+        """Report each change once."""
         for uuid, refusal in inventory.refused.items():
             if self._told_refused.get(uuid) != refusal.code:
                 self._tell(GpuRefused(uuid, refusal))

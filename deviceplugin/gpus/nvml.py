@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class GpuLibrary(Protocol):
-    """What the watch asks of NVML."""
+    """The questions that the monitor asks NVML."""
 
     def rescan(self) -> list[Gpu]:
-        """Return all GPUs that answer now, those that came back included."""
+        """Return all GPUs that answer now, including GPUs that came back."""
 
     def check(self, uuid: str) -> None:
         """Raise `GpuGone` where the GPU does not answer."""
@@ -28,7 +28,7 @@ class GpuLibrary(Protocol):
         """Return the next XID, or None when the time is over."""
 
     def close(self) -> None:
-        """Let the library go."""
+        """Close the library."""
 
 
 class Nvml:
@@ -39,7 +39,7 @@ class Nvml:
         self._handles: dict[str, Handle] = {}
 
     def rescan(self) -> list[Gpu]:
-        """Open the library anew and describe every GPU; raises `NvmlUnavailable`."""
+        """Open the library again and describe every GPU; raise `NvmlUnavailable`."""
         self.close()
         try:
             count = self._library.open()
@@ -54,7 +54,7 @@ class Nvml:
             handle = nvml.find(index)
             gpu = Gpu(**asdict(nvml.describe(handle)))
         except NoAnswer as error:
-            log.warning("GPU %d is left out: %s", index, error)
+            log.warning("GPU %d is not used: %s", index, error)
             return None
         self._handles[gpu.uuid] = handle
         return gpu
@@ -70,7 +70,7 @@ class Nvml:
             raise GpuGone(f"GPU {uuid}: {error}") from error
 
     def wait_for_xid(self, seconds: float) -> Xid | None:
-        """Wait in NVML; a fault of the events is left to the polling."""
+        """Wait in NVML.  Where its events fail, polling finds the trouble."""
         return self._library.wait_for_xid(seconds)
 
     def close(self) -> None:

@@ -1,35 +1,35 @@
-"""What the plugin knows just now, for every thread that asks.
+"""The newest device list, for every thread that asks.
 
-Owns nothing but the newest `View`: writers publish a whole one, readers take a whole one, and whoever follows the list
-of devices is woken when it changes.
+The module owns nothing but the newest `DeviceList`.  A writer publishes a complete one and a reader takes a complete
+one.  A stream that follows the list is woken when it changes.
 """
 
 import threading
 
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 
 
-class Board:
-    """The newest view, and a number that grows when the list of devices must be told again."""
+class Publisher:
+    """The newest device list, and an edition number that grows when the kubelet must be told again."""
 
-    def __init__(self, view: View | None = None) -> None:
+    def __init__(self, device_list: DeviceList | None = None) -> None:
         self._changed = threading.Condition()
-        self._view = view or View()
+        self._device_list = device_list or DeviceList()
         self._edition = 1
 
     @property
-    def view(self) -> View:
-        return self._view
+    def device_list(self) -> DeviceList:
+        return self._device_list
 
-    def publish(self, view: View) -> None:
-        """Puts it up; tells it where it differs from the one before."""
+    def publish(self, device_list: DeviceList) -> None:
+        """Replace the device list; wake the streams where it differs from the one before."""
         with self._changed:
-            if view != self._view:
-                self._view = view
+            if device_list != self._device_list:
+                self._device_list = device_list
                 self._tell()
 
     def announce_again(self) -> None:
-        """Tells the same list once more: the kubelet writes its checkpoint at each telling."""
+        """Send the same list once more, because the kubelet writes its checkpoint after each list."""
         with self._changed:
             self._tell()
 
@@ -38,13 +38,13 @@ class Board:
         self._changed.notify_all()
 
     def wake(self) -> None:
-        """Lets followers look whether they are still wanted."""
+        """Wake the streams, so that they notice when they should end."""
         with self._changed:
             self._changed.notify_all()
 
-    def wait_for_edition(self, after: int, *, seconds: float) -> tuple[int, View]:
-        """The newest view, as soon as it is newer than edition `after`, somebody wakes us, or the time is over."""
+    def wait_for_edition(self, after: int, *, seconds: float) -> tuple[int, DeviceList]:
+        """Return the newest list as soon as it is newer than edition `after`, or after `seconds` or a wake."""
         with self._changed:
             if self._edition <= after:
                 self._changed.wait(seconds)
-            return self._edition, self._view
+            return self._edition, self._device_list

@@ -1,7 +1,7 @@
-"""The five calls of the kubelet, each a translation: message in, one call of a core, message out.
+"""The five calls of the kubelet; each one translates a message, calls a core, and translates the answer.
 
-Owns two rules.  GetPreferredAllocation never raises (the kubelet would reject the pod), and nothing here waits for the
-network: the kubelet admits no other pod of the node meanwhile.
+The module owns two rules.  GetPreferredAllocation never raises, because the kubelet would reject the pod.  And no call
+waits for the network, because the kubelet admits no other pod of the node meanwhile.
 """
 
 import contextlib
@@ -19,53 +19,53 @@ from contract.reasons import ReasonCode, Refusal
 from contract.sharing import placement
 from deviceplugin.core import cdi
 from deviceplugin.core.allocation import allocate
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
 from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
 OPTIONS = messages.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 _LOOK_SECONDS = 5.0
-"""How long a stream sleeps when nothing changes and nobody wakes it."""
+"""How long a stream sleeps when nothing changes and nothing wakes it."""
 
 
 class StartCheck(Protocol):
-    """What is looked at before a container starts."""
+    """The check before a container starts."""
 
     def check(self, allocation: Allocation) -> None:
-        """Raises `NodeNotReady` where the container would not find what it needs."""
+        """Raise `NodeNotReady` where the container would not find what it needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What the calls work with."""
+    """The parts that the calls work with."""
 
-    board: Board
+    publisher: Publisher
     files: NodeFiles
     tell: Tell
     start_check: StartCheck
     policy: Callable[[], placement.Policy]
-    """Reads memory only: what the background found out last."""
-    most_per_container: int = 0
+    """Return the placement's policy from memory only: a background thread keeps it."""
+    max_per_container: int = 0
     """0: no limit."""
     clock: Callable[[], float] = time.time
 
 
 @dataclass(slots=True)
 class Streams:
-    """Tells the plugin's life whether the kubelet listens."""
+    """Count the streams, so that the registrar sees whether the kubelet listens."""
 
     opened: int = 0
     open_now: int = 0
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set by ourselves before we end the streams: an end without it is the kubelet's doing."""
+    """Set by ourselves before we end the streams.  An end without it was caused by the kubelet."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Counts one stream while it lives."""
+        """Count one stream while it lives."""
         with self._lock:
             self.opened, self.open_now = self.opened + 1, self.open_now + 1
         try:
@@ -77,7 +77,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A call that may be refused: its name, the slots it is about, the reason when the node is to blame."""
+    """A call that may be refused: its name, its number of slots, and the reason to give when the node is broken."""
 
     call: str
     size: int
@@ -85,14 +85,14 @@ class _Asked:
 
 
 class DevicePlugin:
-    """One server's calls; a new one is made for each registration."""
+    """The calls of one server; each registration makes a new one."""
 
     def __init__(self, parts: Parts, streams: Streams) -> None:
         self._parts = parts
         self._streams = streams
 
     def handler(self) -> rpc.Handler:
-        """What a gRPC server needs."""
+        """Return the calls in the form that a gRPC server needs."""
         calls: dict[str, rpc.Call] = {
             "GetDevicePluginOptions": lambda _request, _context: OPTIONS,
             "ListAndWatch": self.list_and_watch,
@@ -103,27 +103,27 @@ class DevicePlugin:
         return rpc.serve_calls(DEVICE_PLUGIN, calls)
 
     def list_and_watch(self, _request: messages.Empty, context: rpc.Context) -> Iterator[messages.ListAndWatchResponse]:
-        """The list now, and again whenever it changes."""
-        board, edition = self._parts.board, 0
-        context.add_callback(board.wake)
+        """Yield the device list now, and again whenever it changes."""
+        publisher, edition = self._parts.publisher, 0
+        context.add_callback(publisher.wake)
         with self._streams.one():
             while context.is_active() and not self._streams.stopping.is_set():
-                newest, view = board.wait_for_edition(edition, seconds=_LOOK_SECONDS)
+                newest, device_list = publisher.wait_for_edition(edition, seconds=_LOOK_SECONDS)
                 if newest > edition:
                     edition = newest
-                    yield list_devices(view)
+                    yield list_devices(device_list)
 
     def prefer(
         self, request: messages.PreferredAllocationRequest, _context: rpc.Context
     ) -> messages.PreferredAllocationResponse:
-        """Never raises."""
+        """Answer which slots are best; never raise."""
         began = time.perf_counter()
-        answer = prefer(request, self._parts.board.view, self._parts.policy)
+        answer = prefer(request, self._parts.publisher.device_list, self._parts.policy)
         self._parts.tell(CallTook("GetPreferredAllocation", time.perf_counter() - began))
         return answer
 
     def allocate(self, request: messages.AllocateRequest, context: rpc.Context) -> messages.AllocateResponse:
-        """Writes each container's allocation and says what it gets, or refuses with the reason."""
+        """Write each container's allocation and answer with its parts, or refuse with the reason."""
         sizes = [len(each.devices_ids) for each in request.container_requests]
         with self._answering(_Asked("Allocate", max(sizes, default=0), ALLOCATION_FAILED), context):
             answers = [self._allocate_one(tuple(each.devices_ids)) for each in request.container_requests]
@@ -132,39 +132,41 @@ class DevicePlugin:
     def check_start(
         self, request: messages.PreStartContainerRequest, context: rpc.Context
     ) -> messages.PreStartContainerResponse:
-        """Makes anew what is missing, or refuses: the kubelet tries again later."""
+        """Write again what is missing on the node, or refuse: the kubelet tries again later."""
         with self._answering(_Asked("PreStartContainer", len(request.devices_ids), NODE_NOT_READY), context):
             self._check_start(tuple(request.devices_ids))
         return messages.PreStartContainerResponse()
 
     @contextlib.contextmanager
     def _answering(self, asked: _Asked, context: rpc.Context) -> Iterator[None]:
-        """Takes the time, and turns our errors into the kubelet's."""
+        """Measure the call, and turn our errors into answers to the kubelet."""
         began = time.perf_counter()
         try:
             yield
         except Refused as refused:
             self._refuse(asked, refused.refusal, context)
         except (NodeNotReady, OSError) as error:
-            remedy = "See the plugin's log and the node's disk; the kubelet tries again."
+            remedy = "See the plugin's log and the node's disk. The kubelet tries again."
             self._refuse(asked, Refusal(asked.when_broken, f"The node is not ready: {error}", remedy), context)
         finally:
             self._parts.tell(CallTook(asked.call, time.perf_counter() - began))
 
     def _allocate_one(self, device_ids: tuple[str, ...]) -> messages.ContainerAllocateResponse:
         parts = self._parts
-        allocation = allocate(device_ids, parts.board.view.inventory, most=parts.most_per_container, now=parts.clock())
+        allocation = allocate(
+            device_ids, parts.publisher.device_list.inventory, most=parts.max_per_container, now=parts.clock()
+        )
         parts.files.write(allocation)
         parts.tell(Allocated(allocation))
         return answer_for(allocation, parts.files)
 
     def _check_start(self, device_ids: tuple[str, ...]) -> None:
-        """The record that Allocate wrote, or one made anew; then whatever else a container needs."""
+        """Read the record that Allocate wrote, or make it again; then check what else a container needs."""
         parts = self._parts
-        wanted = allocate(device_ids, parts.board.view.inventory, most=0, now=parts.clock())
+        wanted = allocate(device_ids, parts.publisher.device_list.inventory, most=0, now=parts.clock())
         allocation = parts.files.read(wanted.key) or wanted
         if not parts.files.is_whole(allocation):
-            log.warning("allocation %s was not whole on the node: made anew", allocation.key)
+            log.warning("allocation %s was incomplete on the node and was written again", allocation.key)
             parts.files.write(allocation)
         parts.start_check.check(allocation)
 
@@ -173,43 +175,44 @@ class DevicePlugin:
         rpc.refuse(context, str(refusal))
 
 
-def list_devices(view: View) -> messages.ListAndWatchResponse:
-    """The whole list.
+def list_devices(device_list: DeviceList) -> messages.ListAndWatchResponse:
+    """Return the whole list as a message.
 
-    No topology: with it the kubelet takes a container's slots from one NUMA node before it asks us, and that may be
-    one GPU.  Closeness is the placement's own tie-breaker instead.
+    It has no topology.  With topology the kubelet takes a container's slots from one NUMA node before it asks us, and
+    that may be one GPU.  The placement uses closeness as its own tie-breaker instead.
     """
     devices = (
-        messages.Device(ID=device_id, health=HEALTHY if healthy else UNHEALTHY) for device_id, healthy in view.devices()
+        messages.Device(ID=device_id, health=HEALTHY if healthy else UNHEALTHY)
+        for device_id, healthy in device_list.devices()
     )
     return messages.ListAndWatchResponse(devices=devices)
 
 
 def prefer(
-    request: messages.PreferredAllocationRequest, view: View, policy: Callable[[], placement.Policy]
+    request: messages.PreferredAllocationRequest, device_list: DeviceList, policy: Callable[[], placement.Policy]
 ) -> messages.PreferredAllocationResponse:
-    """An answer for each container; an empty one, which leaves the choice to the kubelet, where ours failed."""
+    """Answer for each container.  An empty answer leaves the choice to the kubelet, where our own choice failed."""
     answer = messages.PreferredAllocationResponse()
     for each in request.container_requests:
-        answer.container_responses.add(deviceIDs=_prefer_one(each, view, policy))
+        answer.container_responses.add(deviceIDs=_prefer_one(each, device_list, policy))
     return answer
 
 
 def _prefer_one(
-    each: messages.ContainerPreferredAllocationRequest, view: View, policy: Callable[[], placement.Policy]
+    each: messages.ContainerPreferredAllocationRequest, device_list: DeviceList, policy: Callable[[], placement.Policy]
 ) -> tuple[str, ...]:
     asked = placement.Request(
         available=tuple(each.available_deviceIDs), must=tuple(each.must_include_deviceIDs), size=each.allocation_size
     )
     try:
-        return placement.prefer(asked, view.inventory, policy())
-    except Exception:  # the kubelet rejects the pod when this call raises: any mistake of ours must not
-        log.exception("placement failed; the kubelet chooses by itself")
+        return placement.prefer(asked, device_list.inventory, policy())
+    except Exception:  # the kubelet rejects the pod when this call raises, so no mistake of ours may raise
+        log.exception("placement failed: the kubelet chooses the slots by itself")
         return ()
 
 
 def answer_for(allocation: Allocation, files: NodeFiles) -> messages.ContainerAllocateResponse:
-    """What the kubelet passes to the runtime."""
+    """Return what the kubelet passes to the runtime for this allocation."""
     if files.uses_cdi:
         return messages.ContainerAllocateResponse(
             cdi_devices=[messages.CDIDevice(name=cdi.device_name(allocation.key))]

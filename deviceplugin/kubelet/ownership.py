@@ -1,6 +1,7 @@
-"""Reads the kubelet's books: who has which slots, and which GPUs are another plugin's.
+"""Read from the kubelet which container owns which slots, and which GPUs belong to other plugins.
 
-Owns what one look is: each question fails by itself, and what it would have told is not known.  Called from one thread.
+The module owns what one look is.  Each question fails by itself, and its answer then counts as unknown.  One thread
+calls it.
 """
 
 import logging
@@ -12,18 +13,18 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from adapters.kubelet.rpc import RpcError, describe_error
-from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
-from deviceplugin.core.foreign_gpus import Other, read_others, remember, render_others, resources
-from deviceplugin.core.retention import Books, Listed
-from deviceplugin.node.state_file import Note
+from deviceplugin.core.checkpoint import parse_checkpoint, parse_foreign
+from deviceplugin.core.foreign_gpus import ForeignGpu, read_foreign, remember, render_foreign, resources
+from deviceplugin.core.retention import Listed, Ownership
+from deviceplugin.node.state_file import StateFile
 
 log = logging.getLogger(__name__)
-_OTHERS_SECONDS = 5.0
+_FOREIGN_SECONDS = 5.0
 T = TypeVar("T")
 
 
 class Kubelet(Protocol):
-    """What pod-resources tells; each call raises `adapters.kubelet.rpc.RpcError`."""
+    """The questions to pod-resources; each call raises `adapters.kubelet.rpc.RpcError`."""
 
     def list_pods(self) -> Listed: ...
 
@@ -31,64 +32,70 @@ class Kubelet(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class KubeletBooks:
-    """Asked every few seconds; tells of other plugins' GPUs as often as it has looked for them."""
+class OwnershipReader:
+    """Ask every few seconds; report other plugins' GPUs after each look at them."""
 
     kubelet: Kubelet
     checkpoint: Path
     resource: str
-    note: Note
-    """Other plugins' GPUs as last known, for a plugin of ours that starts while they are away."""
+    state_file: StateFile
+    """Other plugins' GPUs as last known, so that our plugin may start while the other plugins are away."""
     tell_foreign: Callable[[Mapping[str, str]], None]
     grace: float
     clock: Callable[[], float] = time.monotonic
     answers: Mapping[str, bool] = field(default_factory=dict)
-    """For metrics: whether each question that was asked has been answered, the last time."""
-    _others: Mapping[str, Other] | None = None
-    _next_others: float = -math.inf
+    """For metrics: each question that was asked, and whether its last answer came."""
+    _foreign: Mapping[str, ForeignGpu] | None = None
+    _next_look: float = -math.inf
 
-    def read(self) -> Books | None:
-        """The books now; None where the kubelet does not say who has what."""
+    def refresh(self) -> Ownership | None:
+        """Ask the kubelet, and keep the state file of other plugins' GPUs up to date.
+
+        Return None where the kubelet does not list its containers.
+        """
         listed = self._ask("List", self.kubelet.list_pods)
-        if self._is_time_for_others():
-            self.note.write(render_others(self._look_for_others(listed)))
-        return None if listed is None else Books(listed.assignments, self._read(parse_checkpoint))
+        if self._is_time_for_foreign():
+            self.state_file.write(render_foreign(self._look_for_foreign(listed)))
+        return None if listed is None else Ownership(listed.assignments, self._read(parse_checkpoint))
 
-    def look_for_others(self) -> None:
-        """Before the first slot is told; changes nothing on the node."""
-        if self._is_time_for_others():
-            self._look_for_others(self._ask("List", self.kubelet.list_pods))
+    def look_for_foreign(self) -> None:
+        """Look for other plugins' GPUs before the first slot is listed; change nothing on the node."""
+        if self._is_time_for_foreign():
+            self._look_for_foreign(self._ask("List", self.kubelet.list_pods))
 
-    def _is_time_for_others(self) -> bool:
-        return self.clock() >= self._next_others
+    def _is_time_for_foreign(self) -> bool:
+        return self.clock() >= self._next_look
 
-    def _look_for_others(self, listed: Listed | None) -> dict[str, str]:
+    def _look_for_foreign(self, listed: Listed | None) -> dict[str, str]:
         now = self.clock()
-        self._next_others = now + _OTHERS_SECONDS
+        self._next_look = now + _FOREIGN_SECONDS
         given_out = self._ask("GetAllocatableResources", self.kubelet.foreign)
-        seen = {**(listed.others if listed else {}), **(given_out or {})}
-        if self._others is None:
-            seen = self._noted() | seen
+        seen = {**(listed.foreign if listed else {}), **(given_out or {})}
+        if self._foreign is None:
+            seen = self._recorded() | seen
         is_whole = listed is not None and given_out is not None
-        self._others = remember(self._others or {}, seen, now=now, seconds=self.grace, is_whole=is_whole)
-        found = resources(self._others)
+        self._foreign = remember(self._foreign or {}, seen, now=now, seconds=self.grace, is_whole=is_whole)
+        found = resources(self._foreign)
         self.tell_foreign(found)
         return found
 
-    def _noted(self) -> dict[str, str]:
-        """Of those who are away at our first look.  The kubelet strikes them out of its checkpoint when the first
-        plugin after its start tells its list, hence our own note beside it."""
-        return read_others(self.note.read()) | (self._read(parse_others) or {})
+    def _recorded(self) -> dict[str, str]:
+        """Return the GPUs of plugins that are away at our first look.
+
+        The kubelet removes them from its checkpoint when the first plugin after its start sends a list.  So our own
+        state file is read too.
+        """
+        return read_foreign(self.state_file.read()) | (self._read(parse_foreign) or {})
 
     def _ask(self, call: str, question: Callable[[], T]) -> T | None:
-        """Says once when the kubelet falls silent, and once when it answers again."""
+        """Log once when the kubelet stops answering, and once when it answers again."""
         was = self.answers.get(call, True)
         try:
             answer = question()
         except RpcError as error:
             if was:
                 log.warning(
-                    "pod-resources does not answer %s (%s): what it said before is believed",
+                    "pod-resources does not answer %s (%s): its last answer is used",
                     call,
                     describe_error(error),
                 )

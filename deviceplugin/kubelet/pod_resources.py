@@ -1,6 +1,6 @@
-"""What pod-resources says, in the room's terms: who has our slots, and which GPUs are another plugin's.
+"""What pod-resources answers, as this room's types: the containers with our slots, and other plugins' GPUs.
 
-Owns the translation; the client is `adapters.kubelet.pod_resources`.
+The module owns the translation.  The client is `adapters.kubelet.pod_resources`.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ class KubeletPods:
         self._client, self._resource = PodResources(socket, seconds=_SECONDS), resource
 
     def list_pods(self) -> Listed:
-        """Return who has slots of ours, and which GPUs containers have of other plugins."""
+        """Return the containers with slots of ours, and the GPUs that containers have from other plugins."""
         containers = self._client.list_containers()
-        return Listed(read_assignments(containers, self._resource), read_others(containers, self._resource))
+        return Listed(read_assignments(containers, self._resource), read_foreign(containers, self._resource))
 
     def foreign(self) -> dict[str, str]:
-        """Return the GPUs that other resources give out, each with the resource's name."""
-        return _gpus_of_others(self._client.list_allocatable(), self._resource)
+        """Return the GPUs that other plugins offer, each with its resource."""
+        return _foreign_gpus(self._client.list_allocatable(), self._resource)
 
 
 def read_assignments(containers: Iterable[ContainerDevices], resource: str) -> tuple[Assignment, ...]:
@@ -40,12 +40,12 @@ def read_assignments(containers: Iterable[ContainerDevices], resource: str) -> t
     )
 
 
-def read_others(containers: Iterable[ContainerDevices], resource: str) -> dict[str, str]:
+def read_foreign(containers: Iterable[ContainerDevices], resource: str) -> dict[str, str]:
     """Return the GPUs that containers have of other resources, even while the other plugin is away."""
-    return _gpus_of_others((entry for each in containers for entry in each.devices), resource)
+    return _foreign_gpus((entry for each in containers for entry in each.devices), resource)
 
 
-def _gpus_of_others(entries: Iterable[Devices], resource: str) -> dict[str, str]:
+def _foreign_gpus(entries: Iterable[Devices], resource: str) -> dict[str, str]:
     return {
         uuid: entry.resource
         for entry in entries

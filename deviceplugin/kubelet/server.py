@@ -1,7 +1,7 @@
 """One gRPC server on one socket, made for one registration and thrown away with it.
 
-Owns the socket's name: unique each time, since a kubelet (1.37) that was told twice about one path refuses it for
-good, and one up to 1.36 mistakes the end of an old stream for that of the new.
+The module owns the socket's name, which is unique each time.  A kubelet (1.37) that was told twice about one path
+refuses it for ever.  A kubelet up to 1.36 mistakes the end of an old stream for the end of the new one.
 """
 
 import contextlib
@@ -18,27 +18,28 @@ log = logging.getLogger(__name__)
 PREFIX = "nvshare-gpu-"
 _WORKERS = 8
 _GRACE_SECONDS = 2.0
-"""How long a call under way may take when we stop."""
+"""How long a running call may take when we stop."""
 
 
 class PluginServer:
-    """Serves on a new socket from `start` to `stop`."""
+    """Serve on a new socket from `start` to `stop`."""
 
     def __init__(self, folder: Path, parts: Parts) -> None:
         self.path = folder / f"{PREFIX}{secrets.token_hex(4)}.sock"
         self.streams = Streams()
-        self._board = parts.board
+        self._publisher = parts.publisher
         self._server = rpc.Server(self.path, [DevicePlugin(parts, self.streams).handler()], workers=_WORKERS)
 
     def start(self) -> None:
-        """Serves; raises OSError or RuntimeError where the folder is not there."""
+        """Start to serve; raise OSError or RuntimeError where the folder does not exist."""
         self._server.start()
 
     def register(self, kubelet_socket: Path, resource: str, *, seconds: float) -> None:
-        """Tells the kubelet of this socket; it dials us from within the call.  Raises `rpc.RpcError`.
+        """Tell the kubelet the name of this socket; the kubelet dials us before the call returns.
 
-        A kubelet that begins takes away every socket it finds, and would then dial ours for ten seconds, while it
-        fails the pods that come: raises TimeoutError as soon as ours is gone.
+        Raise `rpc.RpcError` where the kubelet refuses.  A kubelet that starts removes every socket that it finds.  It
+        would then dial ours for ten seconds, and fail the pods that come meanwhile.  So this raises TimeoutError as
+        soon as our socket is gone.
         """
         request = messages.RegisterRequest(
             version=VERSION, endpoint=self.path.name, resource_name=resource, options=OPTIONS
@@ -48,25 +49,25 @@ class PluginServer:
             rpc.ask_while(self.path.exists, channel, call, request, messages.Empty, seconds)
 
     def stop(self) -> None:
-        """Ends the streams and takes the socket away; returns when nothing of it is left."""
+        """End the streams and remove the socket; return when nothing is left."""
         self.streams.stopping.set()
-        self._board.wake()
+        self._publisher.wake()
         self._server.stop(grace_seconds=_GRACE_SECONDS)
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
 
 
 def remove_stale_sockets(folder: Path) -> None:
-    """Takes away sockets of predecessors that were killed: those of ours on which nobody answers."""
+    """Remove our sockets on which no process answers: killed plugins left them."""
     for path in folder.glob(f"{PREFIX}*.sock"):
         if not somebody_listens(path):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
-                log.info("took away %s, left by a predecessor", path.name)
+                log.info("removed %s, which an earlier plugin left behind", path.name)
 
 
 def somebody_listens(path: Path) -> bool:
-    """Is there a process behind the socket's name?  One that is too busy to answer is there, too."""
+    """Return whether a process is behind the socket; a process that is too busy to answer counts."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:

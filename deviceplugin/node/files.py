@@ -1,7 +1,7 @@
 """Our files on the node: the hook, one folder an allocation, one CDI spec an allocation.
 
-Owns how they are written: whole or not at all, by rename, so that nobody ever reads half a file and running containers
-keep the file that they have mapped.  Decides nothing.
+The module owns how they are written: whole or not at all, by rename.  So no reader sees half a file, and running
+containers keep the file that they have mapped.  It decides nothing.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from deviceplugin.layout import Layout
 
 _PRELOAD_LINE = paths.CONTAINER_HOOK + "\n"
 _PARTIAL = "."
-"""Names of what is not ready yet begin with it; readers of our folders pass over such names."""
+"""Names of unfinished files begin with this; readers of our folders skip such names."""
 
 
 @dataclass(slots=True)
 class NodeFiles:
-    """The files of one node; calls from several threads do no harm."""
+    """The files of one node; several threads may call it."""
 
     layout: Layout
     hook_source: Path
-    """The hook as it came with us, to be put on the node."""
+    """The hook that came with our image, to be copied to the node."""
     uses_cdi: bool
     _lock: threading.Lock
 
@@ -40,7 +40,7 @@ class NodeFiles:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Makes the folders, and puts the hook in its place."""
+        """Make the folders, and copy the hook to its place."""
         with self._lock:
             self._prepare()
 
@@ -58,10 +58,10 @@ class NodeFiles:
             ) from error
 
     def _put_hook(self) -> None:
-        """The hook first, then the file that names it: the other way round every program would complain."""
+        """Write the hook first, then the file that names it: in the other order every program would complain."""
         if not self.hook_source.is_file() and not self.layout.hook.is_file():
             raise NodeNotReady(
-                f"there is no hook at {self.hook_source}, nor at {self.layout.hook} from before."
+                f"there is no hook at {self.hook_source}, and none from before at {self.layout.hook}."
                 " Give --hook-file the path of libnvshare.so."
             )
         self.layout.hook_folder.mkdir(parents=True, exist_ok=True)
@@ -70,20 +70,21 @@ class NodeFiles:
         _write_if_other(self.layout.preload_file, _PRELOAD_LINE.encode())
 
     def _clean_partial(self) -> None:
-        """What a killed plugin left half made; ours are made under the lock."""
+        """Remove what a killed plugin left unfinished; our own unfinished files exist only under the lock."""
         folders = [self.layout.allocations, self.layout.hook_folder]
         found = [path for folder in folders for path in folder.glob(f"{_PARTIAL}*")]
-        found += self.layout.allocations.glob(f"*/{_PARTIAL}{paths.ALLOCATION_FILE}.*")  # beside it are the scheduler's
+        # not every file in there: the scheduler keeps its own beside ours
+        found += self.layout.allocations.glob(f"*/{_PARTIAL}{paths.ALLOCATION_FILE}.*")
         found += self._specs(f"{_PARTIAL}{cdi.file_name('*')}*")
         for path in found:
             _remove(path)
 
     def hook_is_in_place(self) -> bool:
-        """Both halves: the library, and the file that names it to the loader."""
+        """Return whether the library and the file that names it to the loader are both there."""
         return self.layout.hook.is_file() and self.layout.preload_file.is_file()
 
     def write(self, allocation: Allocation) -> None:
-        """Makes the allocation's folder and spec, or brings them up to date."""
+        """Make the allocation's folder and spec, or bring them up to date."""
         with self._lock:
             self._write_record(allocation)
             if self.uses_cdi:
@@ -97,30 +98,30 @@ class NodeFiles:
             _write(folder / paths.ALLOCATION_FILE, record)
             return
         partial = folder.with_name(f"{_PARTIAL}{allocation.key}.{os.getpid()}")
-        partial.mkdir(mode=0o755, exist_ok=True)  # one is left where the disk was full
+        partial.mkdir(mode=0o755, exist_ok=True)  # one from before is there when the disk was full
         (partial / paths.ALLOCATION_FILE).write_bytes(record)
         partial.rename(folder)
 
     def is_whole(self, allocation: Allocation) -> bool:
-        """Is everything of the allocation where its container will look for it?"""
+        """Return whether every part of the allocation is where its container will look for it."""
         spec = self.layout.cdi / cdi.file_name(allocation.key)
         return self._read(self.layout.allocation(allocation.key)) is not None and (not self.uses_cdi or spec.is_file())
 
     def read_all(self) -> list[Allocation]:
-        """Every allocation that has a folder; one whose record is not whole is passed over."""
+        """Return every allocation that has a folder and a complete record."""
         found = (self._read(folder) for folder in self._folders())
         return [allocation for allocation in found if allocation is not None]
 
     def read(self, key: str) -> Allocation | None:
-        """One allocation, where it has a folder and a whole record."""
+        """Return one allocation, or None where its folder or a complete record is missing."""
         return self._read(self.layout.allocation(key))
 
     def broken_keys(self) -> list[str]:
-        """Folders whose record is missing or not whole."""
+        """List the folders whose record is missing or incomplete."""
         return [folder.name for folder in self._folders() if self._read(folder) is None]
 
     def remove(self, allocation: Allocation) -> bool:
-        """Takes away the folder and the spec, unless the slots were allocated again meanwhile."""
+        """Remove the folder and the spec, unless the slots were allocated again meanwhile."""
         with self._lock:
             if self.read(allocation.key) != allocation:
                 return False
@@ -128,13 +129,13 @@ class NodeFiles:
             return True
 
     def remove_broken(self, key: str) -> None:
-        """Takes away a folder that tells nothing."""
+        """Remove a folder that has no complete record."""
         with self._lock:
             if self.read(key) is None:
                 self._remove_key(key)
 
     def _remove_key(self, key: str) -> None:
-        """The folder goes in one step: nobody sees it half empty."""
+        """Remove the folder in one step, so that no reader sees it half empty."""
         gone = self.layout.allocations / f"{_PARTIAL}{key}.gone"
         _remove(self.layout.cdi / cdi.file_name(key))
         _remove(gone)
@@ -143,7 +144,7 @@ class NodeFiles:
         _remove(gone)
 
     def remove_strays(self, keys: set[str]) -> None:
-        """Takes away CDI specs of ours that belong to none of these allocations."""
+        """Remove our CDI specs that belong to none of these allocations."""
         wanted = {cdi.file_name(key) for key in keys}
         with self._lock:
             for path in self._specs(cdi.file_name("*")):
@@ -178,7 +179,7 @@ def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def _write_if_other(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Leaves an equal file alone, so that running containers go on sharing its pages with new ones."""
+    """Leave an equal file alone, so that running containers go on sharing its pages with new ones."""
     with contextlib.suppress(FileNotFoundError):
         if path.read_bytes() == content:
             return

@@ -1,7 +1,7 @@
-"""What the scheduler says of each GPU's load, kept in memory by a thread of its own.
+"""The load of each GPU as the scheduler reports it, kept in memory by a thread of its own.
 
-Owns how old load may be.  The kubelet's calls only read the memory: a scheduler that hangs or is gone costs them
-nothing.
+The module owns how old load may be.  The kubelet's calls only read the memory, so a scheduler that hangs or is gone
+costs them nothing.
 """
 
 import logging
@@ -20,19 +20,19 @@ from contract.sharing.scoring import Weights, penalties
 log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS = 1.0
 _SHORT_SECONDS = 0.2
-"""Between us and the kubelet, which fails pods until it knows us."""
+"""Used before the kubelet knows us: it fails pods until then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """An answer of the scheduler's, and when its figures were true (monotonic seconds)."""
+    """An answer of the scheduler, and when its figures were true (monotonic seconds)."""
 
     load: Load
     true_at: float
 
 
 class LoadMemory:
-    """The newest answer."""
+    """The newest answer of the scheduler."""
 
     def __init__(self, *, fresh_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._fresh_seconds, self._clock = fresh_seconds, clock
@@ -41,34 +41,34 @@ class LoadMemory:
         self._drained_before: frozenset[str] = frozenset()
 
     def believe_drained(self, uuids: frozenset[str]) -> None:
-        """What was true before we began: so until the scheduler answers."""
+        """Take what was drained before our start; it counts until the scheduler answers."""
         self._drained_before = uuids
 
     def remember(self, load: Load) -> None:
-        """Keeps an answer that has just come."""
+        """Keep an answer that has just come."""
         now = self._clock()
         self._newest = Remembered(load, now - load.age_ms / 1000)
         self._answered_at = now
 
     def fresh(self) -> Load | None:
-        """The newest answer, unless it is too old to be believed."""
+        """Return the newest answer, or None where it is too old to be used."""
         newest = self._newest
         if newest is None or self._clock() - newest.true_at > self._fresh_seconds:
             return None
         return newest.load
 
     def scheduler_answers(self) -> bool:
-        """Did the scheduler answer lately?"""
+        """Return whether the scheduler answered lately."""
         return self._answered_at is not None and self._clock() - self._answered_at <= self._fresh_seconds
 
     def drained(self) -> frozenset[str]:
-        """GPUs that an operator wants no new work on, as last heard; a scheduler that is gone changes nothing."""
+        """Return the GPUs that an operator has drained; while the scheduler is away, its last answer counts."""
         newest = self._newest
         return frozenset(gpu.uuid for gpu in newest.load.gpus if gpu.drained) if newest else self._drained_before
 
 
 def policy_now(memory: LoadMemory, strategy: Strategy, weights: Weights | None) -> Policy:
-    """By load where it is wanted and fresh, else by count."""
+    """Place by load where that is wanted and the load is fresh; otherwise by count."""
     load = memory.fresh() if weights else None
     if load is None or weights is None:
         return Policy(strategy=strategy)
@@ -76,7 +76,7 @@ def policy_now(memory: LoadMemory, strategy: Strategy, weights: Weights | None) 
 
 
 def ask_for_load(control_socket: Path, *, seconds: float = _TIMEOUT_SECONDS) -> Load:
-    """One query; raises OSError or `ContractError`."""
+    """Send one query; raise OSError or `ContractError`."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(seconds)
         connection.connect(str(control_socket))
@@ -86,26 +86,26 @@ def ask_for_load(control_socket: Path, *, seconds: float = _TIMEOUT_SECONDS) -> 
 
 
 def ask_once(control_socket: Path, memory: LoadMemory) -> None:
-    """For one that cannot wait long: where the scheduler does not answer at once, what was known stays."""
+    """Ask with a short time limit; keep what was known where the scheduler does not answer."""
     try:
         memory.remember(ask_for_load(control_socket, seconds=_SHORT_SECONDS))
     except (OSError, ContractError) as error:
-        log.debug("the scheduler does not tell load now: %s", error)
+        log.debug("the scheduler does not report load now: %s", error)
 
 
 def keep_load(control_socket: Path, memory: LoadMemory, on_news: Callable[[], None], stop: threading.Event) -> None:
-    """Asks once a second until `stop`; says once when the scheduler falls silent, and once when it is back."""
+    """Ask once a second until `stop`; log once when the scheduler stops answering, and once when it answers again."""
     answered = True
     while not stop.is_set():
         try:
             memory.remember(ask_for_load(control_socket))
         except (OSError, ContractError) as error:
             if answered:
-                log.info("the scheduler does not tell load (%s): GPUs are chosen by count", error)
+                log.info("the scheduler does not report load (%s): GPUs are chosen by count", error)
             answered = False
         else:
             if not answered:
-                log.info("the scheduler tells load again")
+                log.info("the scheduler reports load again")
             answered = True
         on_news()
         stop.wait(1.0)

@@ -1,7 +1,8 @@
-"""What is looked at before a container starts: the hook, and the scheduler's answer.
+"""The checks before a container starts: the hook, and the scheduler's answer.
 
-Owns which lack stops a container and which only warns.  Without the hook it would run unscheduled beside others, so it
-must not start; without the scheduler its hook waits by itself, so it may.
+The module owns which missing part stops a container and which only causes a warning.  Without the hook a container
+would run unscheduled beside others, so it must not start.  Without the scheduler its hook waits by itself, so it may
+start.
 """
 
 import logging
@@ -11,33 +12,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contract.allocation import Allocation
-from deviceplugin.core.events import Tell, Unanswered
+from deviceplugin.core.events import SchedulerSilent, Tell
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
 _WAIT_SECONDS = 1.0
-"""For a scheduler that is there to open the new allocation's socket; the kubelet gives the call 30 s."""
+"""Time for a running scheduler to open the new allocation's socket; the kubelet gives the call 30 s."""
 _STEP_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCheck:
-    """Looks at this node."""
+    """Check this node."""
 
     files: NodeFiles
     scheduler_answers: Callable[[], bool]
     tell: Tell
 
     def check(self, allocation: Allocation) -> None:
-        """Raises `NodeNotReady` where the hook is missing and cannot be put back."""
+        """Raise `NodeNotReady` where the hook is missing and cannot be copied again."""
         if not self.files.hook_is_in_place():
-            log.warning("the hook is gone from %s: put there again", self.files.layout.hook_folder)
+            log.warning("the hook is missing from %s: it is copied there again", self.files.layout.hook_folder)
             self.files.prepare()
         if not self._is_answered(allocation):
-            self.tell(Unanswered(allocation))
+            self.tell(SchedulerSilent(allocation))
 
     def _is_answered(self, allocation: Allocation) -> bool:
-        """Waits only for a scheduler that has answered lately."""
+        """Return whether the scheduler answers; wait only for one that has answered lately."""
         until = time.monotonic() + (_WAIT_SECONDS if self.scheduler_answers() else 0.0)
         while not _connects(str(self.files.layout.socket(allocation.key))):
             if time.monotonic() >= until:

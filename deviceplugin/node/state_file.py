@@ -1,7 +1,7 @@
-"""A small note on the node: what was true last, for a start without those who could say it.
+"""A small file on the node that keeps what was true last, for a start while its source is away.
 
-Owns how it is kept: whole or not at all, by rename, and only where it would change.  A disk that takes none is told
-once and stops nobody.
+The module owns how it is kept: whole or not at all, by rename, and written only where it would change.  A disk that
+cannot be written is logged once and stops nothing.
 """
 
 import contextlib
@@ -12,22 +12,22 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 
-class Note:
-    """One file; used by one thread at a time."""
+class StateFile:
+    """One file, used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._is_told = False
 
     def read(self) -> str:
-        """Its text; empty where there is none."""
+        """Return its text; an empty text where there is no file."""
         try:
             return self._path.read_text()
         except (OSError, UnicodeDecodeError):
             return ""
 
     def write(self, text: str) -> None:
-        """Leaves an equal note alone."""
+        """Write the text, unless the file holds it already."""
         if text == self.read():
             return
         partial = self._path.with_name(f".{self._path.name}.{os.getpid()}")
@@ -44,5 +44,5 @@ class Note:
 
     def _tell(self, error: OSError) -> None:
         if not self._is_told:
-            log.warning("%s cannot be written (%s): the next start may not know what it says", self._path, error)
+            log.warning("%s cannot be written (%s): the next start may not know its content", self._path, error)
         self._is_told = True

@@ -1,4 +1,4 @@
-"""The line that each happening leaves in the log."""
+"""The line that each event leaves in the log."""
 
 import logging
 from collections.abc import Callable
@@ -11,32 +11,32 @@ from deviceplugin.core.events import (
     GpuRecovered,
     GpuRefused,
     GpuUnhealthy,
-    Happening,
-    Lost,
+    PluginEvent,
     Registered,
-    Unanswered,
+    RegistrationLost,
+    SchedulerSilent,
 )
 
 log = logging.getLogger(__name__)
 
 _LINES: dict[type, tuple[int, Callable[[Any], str]]] = {
     Allocated: (logging.INFO, lambda it: f"allocated {it.allocation.key}: {' '.join(it.allocation.device_ids)}"),
-    CallRefused: (logging.WARNING, lambda it: f"refused a container of {it.size}: {it.refusal}"),
+    CallRefused: (logging.WARNING, lambda it: f"refused a container that asks for {it.size} vGPUs: {it.refusal}"),
     CallTook: (logging.DEBUG, lambda it: f"{it.call} took {it.seconds * 1000:.2f} ms"),
     Registered: (logging.INFO, lambda it: f"registered on {it.socket} ({it.cause})"),
-    Lost: (logging.WARNING, lambda it: f"the kubelet must be told again: {it.cause}"),
+    RegistrationLost: (logging.WARNING, lambda it: f"the registration is lost and is made again: {it.cause}"),
     GpuRefused: (logging.WARNING, lambda it: f"not shared: {it.refusal}"),
-    GpuUnhealthy: (logging.WARNING, lambda it: f"GPU {it.uuid} is not given out: {it.why}"),
-    GpuRecovered: (logging.INFO, lambda it: f"GPU {it.uuid} is given out again"),
-    Unanswered: (
+    GpuUnhealthy: (logging.WARNING, lambda it: f"GPU {it.uuid} gets no new containers: {it.why}"),
+    GpuRecovered: (logging.INFO, lambda it: f"GPU {it.uuid} gets new containers again"),
+    SchedulerSilent: (
         logging.WARNING,
-        lambda it: f"no scheduler answers for allocation {it.allocation.key}: its container waits for one",
+        lambda it: f"no scheduler answers for allocation {it.allocation.key}: its container waits",
     ),
 }
 
 
-def write_log(happening: Happening) -> None:
-    """Write its line."""
-    level, line = _LINES[type(happening)]
+def write_log(event: PluginEvent) -> None:
+    """Write the event's line."""
+    level, line = _LINES[type(event)]
     if log.isEnabledFor(level):
-        log.log(level, "%s", line(happening))
+        log.log(level, "%s", line(event))

@@ -1,6 +1,6 @@
-"""The API server, as a node needs it: the Node's words, its versions, and events about it.
+"""The API server as a node needs it: the Node's labels, its versions, and events about it.
 
-The way to the API server is looked for at the first call, since the client's import takes longer than all else.
+The connection is made at the first call, since the import of the client takes longer than all else.
 """
 
 import logging
@@ -19,22 +19,22 @@ COMPONENT = "nvshare-device-plugin"
 
 
 class ClusterUnavailable(DevicePluginError):
-    """The API server did not take what we sent."""
+    """The API server did not accept what we sent."""
 
 
 class Cluster(Protocol):
-    """What the plugin needs."""
+    """The calls to the cluster that the plugin needs."""
 
     def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None: ...
 
     def read_node_info(self) -> Mapping[str, str]:
-        """Return the versions of kubelet and runtime, as the kubelet told them."""
+        """Return the versions of kubelet and runtime, as the kubelet reported them."""
 
-    def tell(self, event: NodeEvent) -> None:
-        """Count an event; it is told in the background."""
+    def tell(self, node_event: NodeEvent) -> None:
+        """Count an event; it is sent in the background."""
 
     def tell_events(self) -> None:
-        """Tell events until `stop`."""
+        """Send events until `stop`."""
 
     def stop(self) -> None: ...
 
@@ -42,15 +42,15 @@ class Cluster(Protocol):
 
 
 class KubernetesCluster:
-    """The real one; every call raises `ClusterUnavailable` where it fails."""
+    """The real cluster; every call raises `ClusterUnavailable` where it fails."""
 
     def __init__(self, node_name: str, kubeconfig: str, connect: Callable[[str], ApiServer] = connect) -> None:
         self._node, self._kubeconfig, self._connect = node_name, kubeconfig, connect
         self._api: ApiServer | None = None
-        self._events = EventSink(self._server, component=COMPONENT, host=node_name)
+        self._events = EventSink(self._connect_once, component=COMPONENT, host=node_name)
 
     def patch_node(self, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> None:
-        """Send a merge patch of our words only; None takes a word away."""
+        """Send a merge patch of our labels and annotations only; None removes one."""
         body = {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}}
         self._call("PATCH", body)
 
@@ -59,10 +59,12 @@ class KubernetesCluster:
             info = self._call("GET")["status"]["nodeInfo"]
             return {"runtime": info["containerRuntimeVersion"], "kubelet": info["kubeletVersion"]}
         except (LookupError, TypeError) as error:
-            raise ClusterUnavailable(f"the API server tells no versions of the Node {self._node}") from error
+            raise ClusterUnavailable(f"the API server does not tell the versions of the Node {self._node}") from error
 
-    def tell(self, event: NodeEvent) -> None:
-        self._events.tell(Event(node(self._node), event.reason, event.message, is_warning=event.is_warning))
+    def tell(self, node_event: NodeEvent) -> None:
+        self._events.tell(
+            Event(node(self._node), node_event.reason, node_event.message, is_warning=node_event.is_warning)
+        )
 
     def tell_events(self) -> None:
         self._events.run()
@@ -76,11 +78,11 @@ class KubernetesCluster:
     def _call(self, method: str, body: Json | None = None) -> Json:
         try:
             path = path_of("/api/v1", "nodes", self._node)
-            return self._server().call(method, path, body, content_type=MERGE_PATCH, seconds=_SECONDS)
+            return self._connect_once().call(method, path, body, content_type=MERGE_PATCH, seconds=_SECONDS)
         except AdapterError as error:
             raise ClusterUnavailable(str(error)) from error
 
-    def _server(self) -> ApiServer:
+    def _connect_once(self) -> ApiServer:
         if self._api is None:
             self._api = self._connect(self._kubeconfig)
         return self._api

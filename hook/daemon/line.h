@@ -1,4 +1,4 @@
-/* A line of the wire: `verb key=value …`. */
+/* Reading and writing a line of the wire: `verb key=value …`. */
 #ifndef NVSHARE_LINE_H
 #define NVSHARE_LINE_H
 
@@ -15,12 +15,12 @@ struct line {
     const char *values[LINE_WORDS];
 };
 
-/* Takes `text` apart in place; false when it is not a line. */
+/* Splits `text` in place; false when it is not a line. */
 bool line_read(char *text, struct line *line);
 /* The value of a key, or NULL. */
 const char *line_get(const struct line *line, const char *key);
 uint64_t line_number(const struct line *line, const char *key, uint64_t otherwise);
-/* Appends ` key=value`, escaped; `at` is where the line ends now. */
+/* Appends ` key=value`, escaped; the line ends at `at` now. */
 size_t line_add(char *into, size_t at, size_t size, const char *key, const char *value);
 
 #endif

@@ -1,4 +1,6 @@
-/* The connection to the daemon, and the thread that reads it when no application thread needs to. */
+/* The listener: the connection to the daemon, and the thread that reads it.
+ *
+ * The rule: the listener moves bytes and keeps time; the handler knows what the lines mean. */
 #ifndef NVSHARE_LISTENER_H
 #define NVSHARE_LISTENER_H
 
@@ -8,17 +10,17 @@
 
 #include "daemon/line.h"
 
-/* What the connection is for: whoever listens is called by the thread, with the turns' lock held. */
+/* The functions that the thread calls, with the lock of the turns held. */
 struct daemon_handler {
-    size_t (*hello)(char *into, size_t size);                           /* the first line of a connection; 0: not now */
+    size_t (*hello)(char *into, size_t size);                           /* writes the first line of a connection; 0: not now */
     void (*connected)(bool is_connected, uint64_t now);                 /* a daemon has come, or gone */
     bool (*hear)(struct line *line, const int *descriptors, int count); /* false: hang up */
-    uint64_t (*tick)(uint64_t now); /* what has become due; returns nanoseconds until it should be called again */
+    uint64_t (*tick)(uint64_t now); /* does all that is due; returns nanoseconds until the next call */
 };
 
-/* Starts the thread once a process; false when there is no thread to be had (tried again next time). */
+/* Starts the thread, once in a process; false when no thread can be started (the next call tries again). */
 bool listener_start(const struct daemon_handler *handler);
-/* Under the turns' lock: sends a line, or keeps it until the socket takes it. */
+/* Sends a line, or keeps it until the socket takes it.  The caller holds the lock of the turns. */
 void listener_send(const char *line, size_t length);
 void listener_after_fork(void);
 

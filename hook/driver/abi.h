@@ -1,5 +1,7 @@
-/* The driver's types as the calling convention sees them: handles are pointers, enums are ints, structs we do not
- * read stay incomplete.  Held against NVIDIA's headers by tests/hook/driver/test_table.py.  Includes nothing of ours. */
+/* The types of the driver, as the calling convention sees them.
+ *
+ * The rule: handles are pointers, enums are ints, and structs that the hook does not read stay incomplete.
+ * tests/hook/driver/test_table.py compares them with NVIDIA's headers.  This file includes no other file of the hook. */
 #ifndef NVSHARE_ABI_H
 #define NVSHARE_ABI_H
 

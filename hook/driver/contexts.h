@@ -1,4 +1,4 @@
-/* Contexts: which is current, which still lives, and which GPU a stream or a context is on. */
+/* Contexts: which context is current, which contexts still live, and on which GPU a stream or a context is. */
 #ifndef NVSHARE_CONTEXTS_H
 #define NVSHARE_CONTEXTS_H
 
@@ -7,22 +7,22 @@
 
 #include "driver/driver.h"
 
-/* One of the handles that name no stream of their own: NULL, the legacy stream, the thread's own. */
+/* True for the handles that name no created stream: NULL, the legacy stream, the default stream of the thread. */
 static inline bool is_default_stream(CUstream stream) { return (uintptr_t)stream <= 2; }
 
-/* The context of a stream, or the current one; NULL without any. */
+/* The context of a stream, or the current context; NULL if there is none. */
 CUcontext context_of(CUstream stream);
-/* The GPU's place in `gpus` and the context of a stream; -1 for a GPU that is not ours, -2 without any context. */
+/* The context of a stream, and the place of its GPU in `gpus`; -1 for a GPU of another container, -2 without a context. */
 int locate(CUstream stream, CUcontext *context);
-/* The GPU of the current context, as locate. */
+/* The GPU of the current context; returns the same as locate. */
 int locate_current(void);
 int locate_device(CUdevice device);
 
-/* Makes the context current for the calls between; true when it had to. */
+/* Makes the context current until context_pop; true when it was not current already. */
 bool context_push(CUcontext context);
 void context_pop(bool was_pushed);
 bool context_is_alive(CUcontext context);
-/* The same for many questions at one moment: each context is asked about once, as long as there are not too many. */
+/* The same for many questions at one moment.  The driver is asked once for each context, unless there are too many. */
 struct asked_contexts {
     CUcontext contexts[16];
     bool are_alive[16];
@@ -30,6 +30,6 @@ struct asked_contexts {
 };
 bool context_is_alive_still(struct asked_contexts *asked, CUcontext context);
 bool primary_is_active(CUdevice device);
-void context_set_gone(CUcontext context); /* from now on this thread takes it for one that has ended; NULL: none */
+void context_set_gone(CUcontext context); /* this thread treats it as ended from now on; NULL: none */
 
 #endif

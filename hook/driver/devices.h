@@ -1,4 +1,6 @@
-/* The container's GPUs, by UUID, in the order of the daemon's first welcome. */
+/* The GPUs of the container, by UUID.
+ *
+ * The rule: they stand in the order of the daemon's first welcome, and a GPU's place never changes. */
 #ifndef NVSHARE_DEVICES_H
 #define NVSHARE_DEVICES_H
 
@@ -9,14 +11,15 @@
 
 /* The UUIDs of the devices that this process sees, joined by commas; 0 when the driver does not answer. */
 int devices_list_visible(char *into, size_t size);
-void devices_look_up(void); /* finds what that needs: the listener asks under a lock, where the loader must not be waited for */
-/* Takes over the list of a welcome; returns how many GPUs the container has. */
+/* Finds the functions for devices_list_visible, which the listener calls under a lock: it must not wait for the loader. */
+void devices_look_up(void);
+/* Takes over the list of a welcome; returns the number of GPUs of the container. */
 int devices_adopt(const char *list);
-/* How many GPUs a welcome lists, and where in it each of our places is; negative: not there. */
+/* Returns how many GPUs a welcome lists, and fills in the position of each of our GPUs in it; negative: not listed. */
 int devices_columns(const char *list, int columns[NVSHARE_SHARED_MEMORY_MOST_GPUS]);
 int devices_count(void);
 const char *devices_uuid(int place);
-/* The place of a UUID, -1 when it is not the container's. GPU- and MIG- of the same number are the same. */
+/* The place of a UUID; -1 when the container does not have it.  GPU- and MIG- with the same number are the same. */
 int devices_find(const char *uuid);
 int devices_place(CUdevice device);
 CUdevice devices_ordinal(int place);

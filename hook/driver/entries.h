@@ -1,4 +1,4 @@
-/* The look-up table made from functions.table, sorted by symbol. */
+/* The look-up table of driver functions.  It is generated from functions.table and sorted by symbol. */
 #ifndef NVSHARE_ENTRIES_H
 #define NVSHARE_ENTRIES_H
 

@@ -76,7 +76,7 @@ class Function:
 
 
 def read_table(text: str) -> list[Function]:
-    """The functions of a table; exempt lines are the tests' business."""
+    """Return the functions of a table; exempt lines are the tests' business."""
     rows = (LINE.fullmatch(line.strip()) for line in text.splitlines())
     functions = [Function(row["kind"], row["symbol"], int(row["since"]), row["parameters"]) for row in rows if row]
     assert all(function.kind in KINDS for function in functions)

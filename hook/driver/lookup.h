@@ -1,4 +1,4 @@
-/* Finding functions: the C library's own dlsym, and the driver's. */
+/* Finding functions: the dlsym of the C library, and the functions of the driver. */
 #ifndef NVSHARE_LOOKUP_H
 #define NVSHARE_LOOKUP_H
 
@@ -13,7 +13,7 @@
 typedef void *dlsym_function(void *handle, const char *name);
 typedef void *dlvsym_function(void *handle, const char *name, const char *version);
 
-/* The C library's own function of that name, found in its symbol table: dlsym cannot be asked for dlsym. */
+/* The function of the C library with that name.  It is found in the symbol table: dlsym cannot be used to find dlsym. */
 void *libc_function(const char *name);
 void lookup_after_fork(void);
 

@@ -1,4 +1,4 @@
-/* The streams that were launched into, and whether each still lives. */
+/* The streams that work was launched into, and whether each still lives. */
 #ifndef NVSHARE_STREAMS_H
 #define NVSHARE_STREAMS_H
 
@@ -8,8 +8,8 @@
 
 #include "driver/driver.h"
 
-/* A record is used again when its stream is dead and nothing of it in flight.  Written under the flight lock, `is_alive` last
- * when it comes to life; threads that cached it look without the lock, at `is_alive` first. */
+/* The record of a stream.  It is used again when its stream is dead and nothing of it is in flight.  It is written under the
+ * flight lock; `is_alive` is set last.  Threads that have cached it read it without the lock, `is_alive` first. */
 struct stream {
     _Atomic(CUstream) handle;
     _Atomic(CUcontext) context;
@@ -18,10 +18,10 @@ struct stream {
     struct stream *next;
 };
 
-/* Under the flight lock. */
+/* The caller holds the flight lock. */
 struct stream *stream_of(CUstream handle, CUcontext context);
 struct stream *stream_find(CUstream handle);
 bool stream_is(const struct stream *stream, CUstream handle, CUcontext context); /* alive, and not used again for another */
-void streams_forget_ended(void); /* those of contexts that are gone */
+void streams_forget_ended(void); /* forgets the streams of contexts that are gone */
 
 #endif

@@ -1,19 +1,21 @@
-/* The gate: may this thread put work on that GPU now?  The frame around the driver's call is wrappers/launch.h.
+/* The gate: it decides whether this thread may put work on a GPU now.  wrappers/launch.h calls it around the driver's call.
  *
- * Each thread owns a slot.  To launch: exchange(slot.in, gpu), then read the gate; closed: slot.in back to 0 and the slow
- * path; open: the driver's call, then a releasing store of 0.  To yield: close the gate, then read every slot.
+ * The rule: each thread owns a slot.  To launch: exchange(slot.in, gpu), then read the gate.  If it is closed: set slot.in
+ * back to 0 and take the slow path.  If it is open: call the driver, then store 0 with release.  To yield: close the gate,
+ * then read every slot.
  *
  * Why no launch slips through.  Launcher: W(in) then R(gate).  Yielder: W(gate) then R(in).  All four are sequentially
  * consistent, so they have one order that every thread agrees on.  If the launcher read the gate open, its R(gate) comes
  * before the yielder's W(gate), hence its W(in) before the yielder's R(in): the yielder sees the slot taken and waits for
  * the releasing store, which comes after the driver took the work; the events it then records come after that work.  If
- * the yielder read the slot as 0 before W(in), its W(gate) came first too and the launcher reads the gate closed.  With a
- * plain store in place of the exchange the processor may delay W(in) past R(gate) and both sides go on: too rare for any
- * drill to show, hence these lines.  What tests/drills/hook/drill_turns.py does see is a slot let go before the driver's call
- * (NVSHARE_WEAKENED_GATE).  The daemon's closing of the word for an overdue holder is not waited for:
- * it comes after the grace, and whatever was in the call then is counted there as overdue.
+ * the yielder read the slot as 0 before W(in), its W(gate) came first too and the launcher reads the gate closed.
  *
- * What else a launch reads or writes is its own thread's: no line that another thread writes. */
+ * The traps.  With a plain store in place of the exchange the processor may delay W(in) past R(gate), and both sides go on.
+ * That is too rare for any drill to show, hence this proof.  A slot that is let go before the driver's call is seen by
+ * tests/drills/hook/drill_turns.py (NVSHARE_WEAKENED_GATE).  When the daemon closes the word of an overdue holder, it does
+ * not wait for launches: it does so after the grace, and work that is in the call then counts as overdue.
+ *
+ * A launch reads and writes no other cache line that another thread writes. */
 #ifndef NVSHARE_GATE_H
 #define NVSHARE_GATE_H
 
@@ -31,14 +33,14 @@
 #define SEGMENTS 8
 #define RECENT 16
 
-/* A GPU of this container; its place in `gpus` never changes.  One line: read by every launch, written when turns change. */
+/* A GPU of this container; its place in `gpus` never changes.  One cache line: every launch reads it, turns write it. */
 struct gpu {
     const _Atomic uint32_t *_Atomic word; /* in the daemon's page: the counter of the container's turn, 0 when closed */
     _Atomic uint64_t allowed;             /* the turn in which this process may launch, or NO_TURN */
 } __attribute__((aligned(64)));
 extern struct gpu gpus[NVSHARE_SHARED_MEMORY_MOST_GPUS];
 
-/* What one thread has put into one stream since the last event there, and how much more it may. */
+/* The work that one thread has put into one stream since the last event there, and how much more it may put there. */
 struct segment {
     CUstream handle;
     CUcontext context;
@@ -61,9 +63,9 @@ struct slot {
     unsigned evict;
 } __attribute__((aligned(128)));
 
-extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: what slots cached is void */
+extern _Atomic uint64_t generation; /* grows when a stream or context ends, or a capture begins: cached slots are void then */
 
-/* A default stream is that of the context current now: a shadow copy of it would go wrong. */
+/* A default stream belongs to the context that is current now: a cached copy of that context could be wrong. */
 INLINE bool segment_serves(const struct segment *segment, CUstream stream) {
     if (UNLIKELY(segment->handle != stream) ||
         UNLIKELY(segment->generation != atomic_load_explicit(&generation, memory_order_acquire)))
@@ -87,7 +89,7 @@ INLINE uint32_t segment_launched(const struct segment *segment) {
     return segment->launches_granted - atomic_load_explicit(&segment->launches_left, memory_order_relaxed);
 }
 
-/* Inside the gate, what is granted covers this piece of work: take it. */
+/* Takes the piece of work from the segment's grant, inside the gate; false when the grant does not cover it. */
 INLINE bool segment_take(struct segment *segment, struct measured *measured) {
     uint64_t expected = atomic_load_explicit(&measured->expected_ns, memory_order_relaxed);
     uint32_t left = atomic_load_explicit(&segment->launches_left, memory_order_relaxed);
@@ -104,7 +106,7 @@ INLINE bool gate_try(struct slot *slot, struct segment *segment, struct measured
     slot_set_in(slot, segment->gpu);
     if (LIKELY(gate_is_open(segment->gpu)) && LIKELY(segment_take(segment, measured))) {
 #ifdef NVSHARE_WEAKENED_GATE
-        slot_clear_in(slot); /* the others' fault: the gate is looked at, and let go before the driver is called */
+        slot_clear_in(slot); /* the fault that the drill must find: the slot is let go before the driver is called */
 #endif
         return true;
     }

@@ -1,4 +1,4 @@
-/* How long each kind of work takes, learned. */
+/* The learned duration of each kind of work. */
 #ifndef NVSHARE_MEASURED_H
 #define NVSHARE_MEASURED_H
 
@@ -10,7 +10,7 @@
 
 #define UNKNOWN_NS UINT64_MAX
 
-/* What tells pieces of work of different lengths apart: function, grid and block; or kind and size. */
+/* The kind of a piece of work: function, grid and block; or kind and size.  Kinds differ in duration. */
 struct key {
     uint64_t words[4];
 };
@@ -19,14 +19,14 @@ struct shape {
     unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
 };
 
-/* How long a piece of work takes, learned. */
+/* The learned duration of a kind of work. */
 struct measured {
     struct key key;
     _Atomic uint64_t expected_ns;
     struct measured *next;
 };
 
-/* What is learned of a kind, for all threads; NULL when there is no memory for it. */
+/* The record of a kind, shared by all threads; NULL when there is no memory for it. */
 struct measured *measured_of(const struct key *key);
 
 INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {
@@ -35,7 +35,7 @@ INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {
                          shape->block_z | (uint64_t)shape->block_y << 32}};
 }
 
-/* Copies of about the same size share what is learned: one kind a power of two. */
+/* Copies of about the same size share a record: there is one kind for each power of two. */
 INLINE struct key plain_key(uint64_t what, uint64_t size) {
     return (struct key){{what, size ? 64 - (unsigned)__builtin_clzll(size) : 0, UINT64_MAX, 0}};
 }

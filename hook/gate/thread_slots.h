@@ -12,7 +12,7 @@ extern struct slot *_Atomic all_slots;
 
 struct slot *slot_take(void);           /* for this thread; NULL when there is no memory for one */
 void slot_give_back(struct slot *slot); /* the thread has ended */
-bool slots_clear(int gpu);              /* no thread is in a driver call for the GPU */
+bool slots_clear(int gpu);              /* true when no thread is in a driver call for the GPU */
 bool slots_clear_soon(int gpu);
 bool slots_clear_within(int gpu, unsigned milliseconds);
 void slots_after_fork(void);

@@ -1,4 +1,6 @@
-/* A hash table of allocations, by name.  Not locked: its caller holds the lock of memory. */
+/* A hash table of allocations, by name.
+ *
+ * The rule: it has no lock of its own; the caller holds the lock of memory. */
 #ifndef NVSHARE_ALLOCATIONS_H
 #define NVSHARE_ALLOCATIONS_H
 
@@ -9,12 +11,12 @@
 #include "driver/driver.h"
 
 enum memory_kind { PAGEABLE, UNPAGEABLE };
-/* What names an allocation: numbers of different spaces may be equal. */
+/* The space of an allocation's name: names of different spaces may be equal numbers. */
 enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
 
 enum memory_owner { OF_CONTEXT, OF_GRAPH, OF_HANDLE };
 
-/* 32 bytes: two a cache line, none across two. */
+/* It has 32 bytes: two fit into a cache line, and none lies across two lines. */
 struct allocation {
     uint64_t name, bytes;
     union {
@@ -30,7 +32,8 @@ struct allocation {
 void allocations_add(const struct allocation *allocation);
 struct allocation *allocations_find(enum memory_space space, uint64_t name);
 void allocations_remove(struct allocation *found);
-/* The next from `*from` on that is it; all are found by calling again with the same `from`, 0 at first. */
+/* Removes the next allocation from `*from` on for which `is_it` is true.  To find all, call it again with the same `from`,
+ * which is 0 at first. */
 bool allocations_remove_next(bool (*is_it)(const struct allocation *, void *), void *which, size_t *from, struct allocation *gone);
 void allocations_clear(void);
 

@@ -1,4 +1,6 @@
-/* The page in which each process of the container keeps its own numbers, and reads the others'.  Under memory's lock. */
+/* The ledger: a page in which each process of the container writes its own numbers and reads the numbers of the others.
+ *
+ * The rule: the caller holds the lock of memory, except for the two functions at the end. */
 #ifndef NVSHARE_LEDGER_H
 #define NVSHARE_LEDGER_H
 
@@ -7,16 +9,17 @@
 
 enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS };
 
-/* `list`: the welcome's GPUs, whose order the ledger has; ours may be another.  `ledger` is NULL where there is none. */
+/* `list`: the GPUs of the welcome, in the order of the ledger; our order may differ.  `ledger`: NULL when there is none. */
 void ledger_adopt(void *ledger, const char *list, unsigned slot);
 void ledger_forget(void);
 bool ledger_has(int gpu);
 void ledger_publish(int gpu, enum field field, uint64_t value);
-/* Over all slots, of a GPU that it has. */
+/* The sum over all slots, for a GPU that the ledger has. */
 uint64_t ledger_sum(int gpu, enum field first, enum field second);
 unsigned ledger_processes(void);
 
-/* A word a GPU of the own slot that the container's other processes read: how far a drain is.  These two take the lock. */
+/* A word for each GPU in the own slot, which the other processes of the container read: the state of a drain.  These two
+ * functions take the lock. */
 void ledger_show_drain(int gpu, uint64_t word);
 unsigned ledger_drains(int gpu, uint64_t *words, unsigned most); /* the others' words; returns how many there are */
 

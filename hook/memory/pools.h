@@ -1,4 +1,4 @@
-/* The driver's memory pools: which GPU each is on, and what it keeps of what was freed. */
+/* The memory pools of the driver: the GPU of each pool, and how much of the freed memory it keeps. */
 #ifndef NVSHARE_POOLS_H
 #define NVSHARE_POOLS_H
 
@@ -6,12 +6,12 @@
 
 #include "driver/driver.h"
 
-void pools_note(CUmemoryPool handle, int gpu); /* the first word counts; negative: the host's, or another container's GPU */
+void pools_note(CUmemoryPool handle, int gpu); /* the first note counts; negative: the host, or another container's GPU */
 void pools_drop(CUmemoryPool handle);
-bool pools_find(CUmemoryPool handle, int *gpu); /* false: nobody has noted it, and `gpu` stays as it was */
-/* What the GPU's pools keep is counted anew; true when the daemon should be told. */
+bool pools_find(CUmemoryPool handle, int *gpu); /* false: it was not noted, and `gpu` stays as it was */
+/* Counts again how much the pools of the GPU keep; true when the daemon must be told. */
 bool pools_look(int gpu);
-void pools_trim(int gpu);      /* they let go of what they keep, as the driver makes them when the card is full */
+void pools_trim(int gpu);      /* makes them give back what they keep, as the driver does when the card is full */
 void pools_forget_ended(void); /* contexts have ended: their handles may be void */
 void pools_after_fork(void);
 

@@ -1,5 +1,7 @@
-/* A thread of the application that is cancelled in here would take a lock of ours with it: what may wait or speak holds its
- * cancellation off until the end of the block. */
+/* Cancellation of threads: NOT_CANCELLED holds it off until the end of the block.
+ *
+ * The rule: each function that may wait or write uses it.  A thread of the application that is cancelled inside the hook
+ * would never release the locks that it holds. */
 #ifndef NVSHARE_CANCEL_H
 #define NVSHARE_CANCEL_H
 

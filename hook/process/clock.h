@@ -1,4 +1,4 @@
-/* The clock that every wait and every measure goes by: nanoseconds, monotonic. */
+/* The clock of all waits and measurements: nanoseconds, monotonic. */
 #ifndef NVSHARE_CLOCK_H
 #define NVSHARE_CLOCK_H
 

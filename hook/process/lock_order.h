@@ -1,9 +1,9 @@
-/* The hook's locks, and the order in which a thread may take them.
+/* The locks of the hook, and the order in which a thread may take them.
  *
  * The rule: a thread that holds a lock takes only locks further down in LOCKS_IN_ORDER, so no two threads wait for each
- * other.  Built with -DNVSHARE_DEBUG, a lock taken against the order ends the process with a message that names both;
- * otherwise nothing is checked, and a lock costs what its mutex costs.
- * The flag in driver/lookup.c is no lock of the list: nothing is asked while it is set. */
+ * other.  In a build with -DNVSHARE_DEBUG, a lock that is taken against the order ends the process, and a message names
+ * both locks.  In other builds nothing is checked, and a lock costs as much as its mutex.
+ * The flag in driver/lookup.c is not a lock of this list: no lock is taken while it is set. */
 #ifndef NVSHARE_LOCK_ORDER_H
 #define NVSHARE_LOCK_ORDER_H
 
@@ -11,12 +11,12 @@
 #include <stdbool.h>
 
 #define LOCKS_IN_ORDER(LOCK)                                                                                            \
-    LOCK(LISTENER_START, PLAIN) /* one thread is started a process; taken with no other lock held */                    \
+    LOCK(LISTENER_START, PLAIN) /* for starting the one thread; taken with no other lock held */                    \
     LOCK(TURNS, ADAPTIVE)       /* the turns and the connection; a turn is drained and counted under it */              \
     LOCK(FLIGHT, PLAIN)         /* markers, streams, captures, events; the driver is called, contexts end under it */   \
-    LOCK(POOLS, PLAIN)          /* the driver's memory pools: none is destroyed while it is asked what it keeps */      \
+    LOCK(POOLS, PLAIN)          /* the driver's memory pools: none is destroyed while its kept bytes are read */      \
     LOCK(MEMORY, PLAIN)         /* the bytes counted, the ledger and the allocations */                                 \
-    LOCK(MEASURED, PLAIN)       /* what is learned of each kind of work */
+    LOCK(MEASURED, PLAIN)       /* the learned durations of each kind of work */
 
 #define LOCK_NAME(name, kind) LOCK_##name,
 enum lock { LOCKS_IN_ORDER(LOCK_NAME) LOCK_COUNT };
@@ -24,7 +24,7 @@ enum lock { LOCKS_IN_ORDER(LOCK_NAME) LOCK_COUNT };
 
 struct ordered_lock {
     pthread_mutex_t mutex;
-} __attribute__((aligned(64))); /* a line each: threads that take different ones do not slow each other */
+} __attribute__((aligned(64))); /* a cache line each: threads with different locks do not slow each other */
 extern struct ordered_lock ordered_locks[LOCK_COUNT];
 
 #ifdef NVSHARE_DEBUG
@@ -47,15 +47,16 @@ static inline void lock_release(enum lock lock) {
     pthread_mutex_unlock(&ordered_locks[lock].mutex);
 }
 
-/* Waits for the condition with the lock, the only one held, let go meanwhile. */
+/* Waits for the condition; the lock is released meanwhile, and must be the only one that is held. */
 static inline void lock_wait(enum lock lock, pthread_cond_t *condition) {
     lock_check_wait(lock);
     pthread_cond_wait(condition, &ordered_locks[lock].mutex);
 }
 
-/* A handler of a signal may call exit while its own thread holds the lock: tried for a moment; false: not got, go on. */
+/* Tries for a moment to take the lock; false: go on without it.  A signal handler may call exit while its own thread holds
+ * the lock. */
 bool lock_take_at_exit(enum lock lock);
-/* In a forked child, where only the thread that forked is left: all are free. */
+/* Frees all locks in a forked child, where only the thread that forked is left. */
 void locks_after_fork(void);
 
 #endif

@@ -1,10 +1,12 @@
-/* What the hook says on stderr: nothing, unless NVSHARE_LOG asks for it or something must be known once. */
+/* The messages of the hook on stderr.
+ *
+ * The rule: the hook writes nothing, unless NVSHARE_LOG asks for it, or the user must know something; then it says it once. */
 #ifndef NVSHARE_LOG_H
 #define NVSHARE_LOG_H
 
 #include <stdbool.h>
 
-void log_check_level(void); /* says once when NVSHARE_LOG is none of its values */
+void log_check_level(void); /* says once if NVSHARE_LOG has an unknown value */
 bool log_is_debug(void);
 bool log_wants_summary(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,11 +1,11 @@
-/* The processes of a container end a turn together. */
+/* The drain barrier: the processes of a container end a turn together. */
 #ifndef NVSHARE_DRAIN_BARRIER_H
 #define NVSHARE_DRAIN_BARRIER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far this process is with ending the turn of that counter: shown to the others. */
+/* How far this process has ended the turn with that counter.  The other processes see it. */
 enum drain { NOT_DRAINING, FLYING, STUCK, EMPTY };
 void barrier_show(int gpu, uint32_t counter, enum drain drain);
 

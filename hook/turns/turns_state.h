@@ -1,4 +1,6 @@
-/* What the files of turns.h share: all of it under the turns' lock.  Nobody else includes this. */
+/* The state that the files of turns.h share.
+ *
+ * The rule: all of it is under the lock of the turns, and only the files of turns.h include this header. */
 #ifndef NVSHARE_TURNS_STATE_H
 #define NVSHARE_TURNS_STATE_H
 
@@ -12,24 +14,24 @@
 
 #define MOST_GPUS NVSHARE_SHARED_MEMORY_MOST_GPUS
 #define TURN_TEXT 32
-#define KEEP_MS 5 /* where a grant says that somebody waits, but not how long to keep the GPU */
+#define KEEP_MS 5 /* for a grant that says that another container waits, but not how long to keep the GPU */
 
 enum phase { NO_TURN_HELD, HELD, STOPPING };
 
-/* What is known of each GPU besides the gate. */
+/* The state of each GPU apart from the gate. */
 struct place {
     enum phase phase;
     char turn[TURN_TEXT];  /* its name, epoch.counter */
     uint32_t counter;      /* the low 32 bits */
-    uint32_t stopped;      /* this process has stopped for the turn of that counter; 0: for none */
+    uint32_t stopped;      /* this process has stopped for the turn with that counter; 0: for none */
     bool is_beside, is_flushed, is_wanted, has_asked;
-    bool is_revoked;       /* while it is stopped for: it ends only for us */
-    const char *reason;    /* of the done to come */
+    bool is_revoked;       /* revoked while this process is stopped for it: it ends only for us */
+    const char *reason;    /* of the next `done` */
     uint64_t keep_ns, idle_since, activity;
     uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */
-    uint64_t pause_since, pause_ns; /* the pause that goes on, 0: none; how long pauses have been */
+    uint64_t pause_since, pause_ns; /* when the present pause began, 0: none; how long pauses usually are */
     uint64_t busy_ns, drain_since, last_pass;
-    const _Atomic uint32_t *next_word; /* of the new daemon's page, until it has answered for the turn held */
+    const _Atomic uint32_t *next_word; /* in the page of a new daemon, until it has answered for the turn that is held */
     int waiters, passes; /* passes: launches let through a shut gate, not yet taken */
     struct memory_use told;
 };
@@ -42,7 +44,7 @@ struct turns_state {
     bool runs_on_loss;
     char epoch[TURN_TEXT], mode[16];
     uint64_t lost_ns, announce_ns;
-    _Atomic uint64_t answer_by; /* until when questions wait for the first welcome; 0: none was asked yet */
+    _Atomic uint64_t answer_by; /* until when queries wait for the first welcome; 0: there was no query yet */
     uint64_t reserved[MOST_GPUS];
     int reserve_answer; /* 0: none yet, 1: granted, -1: refused */
     bool is_reserving;
@@ -52,7 +54,7 @@ struct turns_state {
 extern struct turns_state state;
 extern const _Atomic uint32_t closed_word; /* of a GPU before its first welcome */
 
-/* What the listener calls (struct daemon_handler), under the lock as everything here. */
+/* The functions that the listener calls (struct daemon_handler), under the lock like all of this. */
 size_t turns_hello(char *into, size_t size);
 void turns_connected(bool is_connected, uint64_t now);
 bool turns_hear(struct line *line, const int *descriptors, int count);

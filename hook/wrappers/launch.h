@@ -1,4 +1,4 @@
-/* Around each call that puts work on a GPU: the fast path of it, which asks nobody. */
+/* The frame around each call that puts work on a GPU.  Its fast path takes no lock and asks no other thread. */
 #ifndef NVSHARE_LAUNCH_H
 #define NVSHARE_LAUNCH_H
 
@@ -8,9 +8,9 @@
 
 struct slot *launch_begin_slowly(CUstream stream, const struct key *key);
 void launch_mark_at_once(struct slot *slot);
-struct slot *launch_slot(void); /* this thread's, made when new; NULL when there is no memory for one */
+struct slot *launch_slot(void); /* the slot of this thread, created when needed; NULL when there is no memory for one */
 
-/* What is known of this kind of work without asking anybody, or NULL. */
+/* The record of this kind of work, if this thread has it at hand; else NULL. */
 INLINE struct measured *recently_measured(struct slot *slot, const struct key *key) {
     struct measured *measured = slot->last;
     if (LIKELY(same_key(&measured->key, key)))
@@ -21,7 +21,7 @@ INLINE struct measured *recently_measured(struct slot *slot, const struct key *k
     return slot->last = measured;
 }
 
-/* To be called before the driver's function, launch_end after it, with what this returned. */
+/* Called before the driver's function.  launch_end is called after it, with the result of this. */
 INLINE struct slot *launch_begin(CUstream stream, const struct key *key) {
     struct slot *slot = own_slot;
     if (LIKELY(slot != NULL) && LIKELY(!atomic_load_explicit(&slot->in, memory_order_relaxed))) {
@@ -33,7 +33,8 @@ INLINE struct slot *launch_begin(CUstream stream, const struct key *key) {
     return launch_begin_slowly(stream, key);
 }
 
-/* While a capture is open, what was launched gets its event now: its stream may join the capture next, and then none may. */
+/* While a capture is open, launched work gets its event now: its stream may join the capture next, and no event can be
+ * recorded then. */
 INLINE void launch_end(struct slot *slot) {
     if (UNLIKELY(slot == NULL))
         return;

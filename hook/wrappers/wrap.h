@@ -1,4 +1,4 @@
-/* What the made wrappers are made of: one macro a kind of functions.table. */
+/* The macros of the generated wrappers: one macro for each kind in functions.table. */
 #ifndef NVSHARE_WRAP_H
 #define NVSHARE_WRAP_H
 
@@ -15,7 +15,7 @@
 #define CONFIG_SHAPE(config)                                                                                            \
     {(config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, (config)->blockDimZ}
 
-/* Without one the driver says what is wrong; there is nothing to look into. */
+/* Without a config the driver reports the error itself; there is nothing to read. */
 #define LAUNCH_NEEDS_CONFIG(function, arguments)                                                                        \
     if (UNLIKELY(!config))                                                                                              \
         return DRIVER_HAS(function) ? driver.function arguments : CUDA_ERROR_NOT_FOUND

@@ -85,7 +85,7 @@ def _daemon_words(turns: Turns, node: Node) -> dict[str, str]:
             "side_by_side": rules.side_by_side,
             "containers": len(turns.containers),
             "processes": len(turns.members),
-            "jams": turns.deadlocks.deadlocks,
+            "jams": turns.deadlocks.count,
             "foreign": node.foreign,
             "loop": ",".join(map(str, node.loop.latencies)) if node.loop else None,
             "loop_us": round(node.loop.worked * 1e6) if node.loop else None,

@@ -1,9 +1,9 @@
-"""Find containers that wait for each other for ever, and take such a jam apart.
+"""Deadlocks: find containers that wait for each other for ever (a jam), and take the jam apart.
 
 Two per-device containers whose kernels need a partner on the other GPU would wait for ever: each holds a GPU and waits
-for the other's.  A cycle that has lasted `rules.jam` is asked to yield.  One that has not yielded `rules.probe` later
-is jammed: its kernels can only end together, so its containers become gangs for good.  The core looks only while some
-container holds a GPU and waits for another.
+for the GPU of the other.  The rule it owns: a cycle that has lasted `rules.jam` is asked to yield.  A cycle that has
+not yielded `rules.probe` later is jammed: its kernels can only end together, so its containers become gangs for good.
+The core looks only while some container holds a GPU and waits for another GPU.
 """
 
 from collections.abc import Iterable
@@ -17,21 +17,21 @@ _LOOK_EVERY: Seconds = 0.25
 
 
 class DeadlockWatch:
-    """Which turns have been part of a cycle, and since when."""
+    """The turns that are part of a cycle, and since when."""
 
     def __init__(self, grants: Grants) -> None:
         self.grants = grants
         self.alarm: Seconds = FOREVER
-        self.deadlocks = 0
+        self.count = 0
         self._since: dict[str, Seconds] = {}
 
     def waits(self, container: ContainerState, now: Seconds) -> None:
-        """A container has begun to wait."""
+        """Begin to look if a container that has begun to wait could jam."""
         if self.alarm == FOREVER and could_jam(container):
             self.alarm = now + _LOOK_EVERY
 
     def look(self, containers: list[ContainerState], now: Seconds) -> list[tuple[ContainerState, ...]]:
-        """The groups that are jammed; cycles that have only lasted are asked to yield."""
+        """Return the groups that are jammed, and ask the other cycles that have lasted long enough to yield."""
         suspects = [one for one in containers if could_jam(one)]
         self.alarm = now + _LOOK_EVERY if suspects else FOREVER
         seen: dict[str, Seconds] = {}
@@ -54,8 +54,8 @@ class DeadlockWatch:
         return turn.stage is Stage.YIELDING and now - (turn.deadline - rules.grace) >= rules.probe
 
     def take_apart(self, ring: tuple[ContainerState, ...], now: Seconds) -> dict[str, set[int]]:
-        """End the turns of a jam's containers, which are gangs from now on; which processes of each have work."""
-        self.deadlocks += 1
+        """End the turns of jammed containers and make them gangs.  Return the processes of each that have work."""
+        self.count += 1
         waiting: dict[str, set[int]] = {}
         for container in ring:
             container.gang = True
@@ -74,7 +74,7 @@ class DeadlockWatch:
 
 
 def waits_for(container: ContainerState) -> list[Turn]:
-    """Return the turns of others that this one waits for, while it has GPUs of its own."""
+    """Return the turns of other containers that this one waits for while it has GPUs of its own."""
     if container.gang or not container.turns or not container.requests:
         return []
     holders = (turn for request in container.requests.values() for gpu in request.gpus for turn in gpu.holders)
@@ -82,12 +82,12 @@ def waits_for(container: ContainerState) -> list[Turn]:
 
 
 def could_jam(container: ContainerState) -> bool:
-    """Return whether it holds a GPU while it waits for another."""
+    """Return whether a container holds a GPU while it waits for another."""
     return not container.gang and bool(container.turns) and bool(container.requests)
 
 
 def cycles(containers: Iterable[ContainerState]) -> list[tuple[ContainerState, ...]]:
-    """Return the groups that wait for each other, directly or around a ring; each tenant is in one at most."""
+    """Return the groups that wait for each other, directly or around a ring.  A container is in at most one."""
     edges = {id(one): [turn.container for turn in waits_for(one)] for one in containers}
     found: list[tuple[ContainerState, ...]] = []
     taken: set[int] = set()
@@ -102,7 +102,7 @@ def cycles(containers: Iterable[ContainerState]) -> list[tuple[ContainerState, .
 
 
 def _ring_through(start: ContainerState, edges: dict[int, list[ContainerState]]) -> tuple[ContainerState, ...]:
-    """Return the shortest way from a tenant back to itself, or nothing where there is none."""
+    """Return the shortest ring through a container, or nothing if there is none."""
     ways: list[tuple[ContainerState, ...]] = [(start,)]
     seen: set[int] = set()
     for way in ways:  # grows while the search goes on
@@ -116,7 +116,7 @@ def _ring_through(start: ContainerState, edges: dict[int, list[ContainerState]])
 
 
 def turns_between(ring: tuple[ContainerState, ...]) -> list[Turn]:
-    """Return the turns within a ring that another member of it waits for."""
+    """Return the turns in a ring that another member of the ring waits for."""
     members = set(map(id, ring))
     every = (turn for one in ring for turn in waits_for(one))
     return list(dict.fromkeys(turn for turn in every if id(turn.container) in members))

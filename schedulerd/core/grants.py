@@ -1,8 +1,8 @@
-"""Who gets a GPU next, and when its holder is asked to yield.
+"""Grants: which request gets a GPU next, and when a holder is asked to yield.
 
-The rule it owns: a wish starts when all its GPUs are open to it, or not at all.  A first-ranked wish that needs several
-GPUs, or a whole one that several share, gets a claim on them: those in its way yield at one moment, until when others
-may use what is free.  Claims are taken on all GPUs or none, so they never wait for each other.
+The rule it owns: a request starts when all its GPUs are open to it, or not at all.  If the first request needs several
+GPUs, or a whole GPU that several containers share, it gets a claim: all holders in its way yield at one moment, and
+others may use free GPUs until then.  Claims are taken on all GPUs or none, so they never wait for each other.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,25 +30,25 @@ _WORD = 0xFFFFFFFF
 
 
 class Grants:
-    """The GPUs and what is decided on them; gives its orders into `orders`."""
+    """The GPUs, and the decisions on them.  `orders` takes the orders."""
 
     def __init__(self, rules: Rules, *, epoch: str) -> None:
         self.rules = rules
         self.epoch = epoch
         self.gpus: dict[str, Gpu] = {}
         self.turns: dict[str, Turn] = {}
-        """Those that go on, by name."""
+        """The turns that go on, by name."""
         self.orders: list[Order] = []
         self.soonest: Seconds = FOREVER
-        """When `wake` has something to do; it may turn out to be nothing, if what was due has gone."""
+        """When `wake` must be called.  It may find nothing to do, if the turn that was due has gone."""
         self._counter = 0
-        self.on_part: Callable[[ContainerState, Seconds], None] = lambda _tenant, _now: None
-        """Called when a container has a turn, and waits for another GPU."""
+        self.on_part: Callable[[ContainerState, Seconds], None] = lambda _container, _now: None
+        """Called when a container has a turn and waits for another GPU."""
 
     # ------------------------------------------------------------------ what is due
 
     def settle(self, gpus: Iterable[Gpu], now: Seconds) -> None:
-        """Grant what can be granted on these GPUs, and see to it that holders in the way know."""
+        """Grant all requests that can start on these GPUs, and tell the holders that are in the way."""
         touched = [*gpus]
         for gpu in touched:  # grows while a gang's grant touches further ones
             if gpu.queue.arrivals:
@@ -59,21 +59,21 @@ class Grants:
             self._mind(gpu, now)
 
     def wake(self, now: Seconds) -> None:
-        """Do what has become due by now."""
+
         for gpu in [one for one in self.gpus.values() if one.alarm <= now]:
             gpu.alarm = FOREVER
             self.settle((gpu,), now)
         self.soonest = min((gpu.alarm for gpu in self.gpus.values()), default=FOREVER)
 
     def ring(self, gpu: Gpu, when: Seconds) -> None:
-        """Look at a GPU again then, or earlier."""
+        """Look at a GPU again at that time, or earlier."""
         if when < gpu.alarm:
             gpu.alarm = when
         if when < self.soonest:
             self.soonest = when
 
     def wait(self, request: Request, now: Seconds) -> None:
-        """A wish joins the lines of its GPUs."""
+        """Put a request into the queues of its GPUs."""
         for gpu in request.gpus:
             request.container.requests[gpu.uuid] = request
             gpu.queue.add(request)
@@ -81,7 +81,7 @@ class Grants:
             self.settle(request.gpus, now)
 
     def _changes_nothing(self, request: Request, gpu: Gpu) -> bool:
-        """Behind others in the line for a GPU that one container has: nobody need be told, nothing can start."""
+        """Return whether nothing starts and no holder need be told: others are first for a GPU of one container."""
         if gpu.queue.together or not gpu.holders or gpu.holders[0].shared:
             return False
         return gpu.claim is None and gpu.queue.top() is not request
@@ -89,7 +89,7 @@ class Grants:
     # ------------------------------------------------------------------ granting
 
     def _fill(self, gpu: Gpu, now: Seconds) -> Sequence[Gpu]:
-        """Grant this GPU as long as somebody can start; the other GPUs that went with it."""
+        """Grant this GPU as long as a request can start.  Return the GPUs that were granted together with it."""
         touched: list[Gpu] = []
         while gpu.queue.arrivals:
             if gpu.holders and not gpu.holders[0].shared:
@@ -105,7 +105,7 @@ class Grants:
         return touched
 
     def _next(self, gpu: Gpu, now: Seconds) -> Request | None:
-        """The first in the GPU's line that can start; the very first gets a claim when it cannot."""
+        """Return the first request that can start.  The one at the front gets a claim if it cannot."""
         top = gpu.queue.top()
         if top is None or gpu.paused is not None:
             return None
@@ -128,7 +128,7 @@ class Grants:
         if gpu.paused is not None or gpu.uuid in request.container.turns or request.container.must_reconnect:
             return False
         if now < gpu.closed_until and gpu.missing.keys() != {request.container.facts.key}:
-            return False  # of its own processes a container need not be afraid
+            return False  # only the container whose own processes are missing may start
         claim = gpu.claim
         if claim is not None and claim is not request and not self._has_time_before(claim, now):
             return False
@@ -163,13 +163,12 @@ class Grants:
         self.tell_granted(turn, tuple(container.processes))
 
     def _catch_up(self, gpu: Gpu, share: Share, request: Request) -> None:
-        """Others had turns while it waited, by another policy or as gangs: it is not to have all that before them."""
+        """Move a container up to the clock: it does not get back what others had, by another policy or as gangs."""
         share.virtual = gpu.clock
-        # The standing of its turn is the very same object.
-        request.snapshots[gpu.uuid] = request.snapshots[gpu.uuid]._replace(virtual=gpu.clock)
+        snapshots = request.snapshots  # its turn has the very same mapping
+        snapshots[gpu.uuid] = snapshots[gpu.uuid]._replace(virtual=gpu.clock)
 
     def begin(self, container: ContainerState, gpus: tuple[Gpu, ...], now: Seconds, *, request: Request) -> Turn:
-        """A turn starts: gates open."""
         self._counter += 1
         name = f"{self.epoch}.{self._counter}"
         quantum, shared = memory.quantum(self.rules, request), self.rules.side_by_side and self._can_share(request)
@@ -178,7 +177,7 @@ class Grants:
         self.turns[turn.name] = turn
         for gpu in gpus:
             if gpu.missing and now >= gpu.closed_until:
-                self.account_for(gpu, *gpu.missing)  # their time is over
+                self.account_for(gpu, *gpu.missing)  # the time to come back is over
             self._seat(gpu, turn, now)
         if container.requests:
             self.on_part(container, now)
@@ -189,8 +188,7 @@ class Grants:
             self.accrue(gpu, now)
         gpu.accrued_at = now
         gpu.holders.append(turn)
-        container = turn.container
-        key = container.facts.key
+        container, key = turn.container, turn.container.facts.key
         if gpu.last_holder != key:
             gpu.switches += 1
             gpu.last_holder = key
@@ -199,10 +197,9 @@ class Grants:
         self.orders.append(SetGate(key, gpu.uuid, turn.word, pids))
 
     def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
-        """Tell processes of a turn, which they ride from now on."""
-        everything = turn.names
+        """Tell processes of a turn.  They run in it from now on."""
         for process in processes:
-            turn.processes_running[process] = everything
+            turn.processes_running[process] = turn.names
         waiting = False
         for gpu in turn.gpus:
             waiting = waiting or bool(gpu.queue.arrivals)
@@ -213,7 +210,7 @@ class Grants:
         self.orders.append(Tell(processes, message))
 
     def add_process(self, turn: Turn, process: int) -> None:
-        """One more process of the container uses its turn; one that is asked to yield already is so by this one too."""
+        """Let one more process run in its container's turn; ask it to yield if the others were asked."""
         self.show(turn)
         if turn.stage is Stage.RUNNING:
             self.tell_granted(turn, (process,))
@@ -222,13 +219,13 @@ class Grants:
             self.orders.append(Tell((process,), self._yield(turn)))
 
     def show(self, turn: Turn) -> None:
-        """Its container's processes have changed: the next daemon is to wait for those here and those still missing."""
+        """Keep the changed processes of a turn.  The next daemon waits for the connected and the missing ones."""
         key, roster = turn.container.facts.key, turn.container.roster
         for gpu in turn.gpus:
             self.orders.append(SetGate(key, gpu.uuid, turn.word, (*roster, *gpu.missing.get(key, ()))))
 
     def account_for(self, gpu: Gpu, *containers: str) -> None:
-        """Nobody need be waited for that had this GPU under an earlier daemon."""
+        """Stop waiting for containers that had this GPU under an earlier daemon."""
         for container in containers:
             del gpu.missing[container]
             turn = next((one for one in gpu.holders if one.container.facts.key == container), None)
@@ -242,8 +239,8 @@ class Grants:
     # ------------------------------------------------------------------ ending
 
     def end(self, turn: Turn, now: Seconds, *, idle: bool = False) -> None:
-        """A turn is over: gates close, time is charged.  The caller settles its GPUs."""
-        container = turn.container
+        """End a turn: close its gates, charge its time.  The caller settles its GPUs."""
+        container, key = turn.container, turn.container.facts.key
         del self.turns[turn.name]
         for gpu in turn.gpus:
             self.accrue(gpu, now)
@@ -253,18 +250,17 @@ class Grants:
             share.count_turn(now - turn.granted_at, idle=idle)
             if not gpu.holders and not gpu.queue.arrivals:
                 gpu.clock = max(gpu.clock, share.virtual)
-            key = container.facts.key
             self.orders.append(SetGate(key, gpu.uuid, 0, tuple(gpu.missing.get(key, ())) if gpu.missing else ()))
         if container.must_reconnect:
             self.hang_up_at_rest(container)
 
     def hang_up_at_rest(self, container: ContainerState) -> None:
-        """Its processes come again and hear what has changed; not while kernels of theirs may run."""
+        """Close a container's connections, so that it comes for a new welcome; never while its kernels may run."""
         if not container.turns:
             self.orders.extend(Hangup(process) for process in container.processes)
 
     def drop(self, request: Request) -> None:
-        """A wish waits no longer."""
+        """Take a request out of the queues of its GPUs."""
         for gpu in request.gpus:
             gpu.queue.remove(request)
             del request.container.requests[gpu.uuid]
@@ -272,7 +268,7 @@ class Grants:
                 gpu.claim = None
 
     def accrue(self, gpu: Gpu, now: Seconds) -> None:
-        """Charge the holders for the time since this was last done."""
+        """Charge the holders for the time since the last charge."""
         passed, gpu.accrued_at = now - gpu.accrued_at, now
         if not gpu.holders or passed <= 0:
             return
@@ -287,7 +283,7 @@ class Grants:
     # ------------------------------------------------------------------ claims and age
 
     def _claim(self, request: Request, now: Seconds) -> None:
-        """Give a first-ranked wish a claim on its GPUs, if it needs one and is the first on all of them."""
+        """Give a request a claim on its GPUs, if it needs one and is the first in the queues of all of them."""
         if request.drain_at is not None or not (request.together or len(request.gpus[0].holders) > 1):
             return
         for gpu in request.gpus:
@@ -300,14 +296,14 @@ class Grants:
             self.ring(gpu, max(now, request.drain_at))
 
     def give_up_claim(self, request: Request) -> None:
-        """Its GPUs will not come free together for now: others may use those that are."""
+        """Give up a claim: its GPUs will not be free together for now, so others may use the free ones."""
         request.drain_at = None
         for gpu in request.gpus:
             gpu.claim = None
             self.ring(gpu, -FOREVER)
 
     def _drain_time(self, request: Request, now: Seconds) -> Seconds:
-        """When all in its way will have had their due."""
+        """Return when all holders in the way of a request will have had the time that is due to them."""
         dues = (self._due_for(gpu, turn, request) for gpu in request.gpus for turn in gpu.holders)
         return max(max(dues, default=now), now)
 
@@ -327,12 +323,12 @@ class Grants:
     # ------------------------------------------------------------------ asking to yield
 
     def _mind(self, gpu: Gpu, now: Seconds) -> None:
-        """Tell the holders of who waits, ask those whose time is up, set the alarm for the rest."""
+        """Tell the holders that others wait, ask holders whose time is over to yield, set the alarm for the rest."""
         gpu.alarm = FOREVER
         wanted = bool(gpu.queue.arrivals) or gpu.paused is not None
         if now < gpu.closed_until:
             self.ring(gpu, gpu.closed_until)
-            wanted = gpu.paused is not None  # others cannot come yet, whoever yields
+            wanted = gpu.paused is not None  # no other container can start yet, even if this one yields
         for turn in gpu.holders:
             if turn.stage is Stage.YIELDING:
                 self.ring(gpu, turn.deadline)
@@ -340,7 +336,7 @@ class Grants:
                 self.ring(gpu, self._mind_holder(gpu, turn, now))
 
     def _mind_holder(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
-        """What a running holder must hear; comes back with when to look at it again."""
+        """Tell a running holder what it must know, and return when to look at it again."""
         left_alone = turn.granted_at + self.rules.hush
         if now < left_alone and gpu.paused is None:
             return left_alone
@@ -353,7 +349,7 @@ class Grants:
         return due
 
     def _due(self, gpu: Gpu, turn: Turn, now: Seconds) -> Seconds:
-        """When this turn's holder is to be asked to yield this GPU."""
+        """Return when the holder of this turn is to be asked to yield this GPU."""
         if gpu.paused is not None:
             return now
         claim, top = gpu.claim, gpu.queue.top()
@@ -383,7 +379,7 @@ class Grants:
         return _milliseconds(keep)
 
     def ask(self, turn: Turn, now: Seconds, *, reason: str = "overdue") -> None:
-        """Ask a holder to yield; after the grace its turn is revoked for this reason."""
+        """Ask a holder to yield.  After the grace its turn is revoked for this reason."""
         if turn.stage is Stage.YIELDING:
             return
         turn.stage = Stage.YIELDING
@@ -400,5 +396,5 @@ class Grants:
 
 @lru_cache(maxsize=4096)
 def _milliseconds(seconds: Seconds) -> int:
-    """For the wire: never 0."""
+    """Return whole milliseconds for the wire; never 0."""
     return max(1, round(seconds * 1000))

@@ -1,7 +1,8 @@
-"""What fits on a card together, and how long a turn should last for what a switch would cost.
+"""Working sets: which containers fit on a card together, and how long a turn should last for the cost of a switch.
 
-Owns the arithmetic of working sets: pure functions of rules and states.  What a container says of itself counts up to
-its cap and up to the card, so that its word costs its neighbours no more than its memory could.
+The rule it owns: the arithmetic of working sets, as pure functions of rules and states.  The bytes that a container
+says it has count only up to its cap and up to the card.  So a false word costs its neighbours no more than its memory
+could.
 """
 
 from contract.grammar import AllocationKind
@@ -11,7 +12,7 @@ from schedulerd.policies import Seconds
 
 _LONGEST_KEEP: Seconds = 10.0
 _WITH_CHOICE = 1.25
-"""In the last fifth of a turn its holder gives the GPU up at its first pause: then the pause costs nobody anything."""
+"""In the last fifth of a turn the holder gives the GPU up at its first pause.  Then the pause costs no time."""
 
 
 def recount(rules: Rules, gpu: Gpu, container: ContainerState) -> None:
@@ -32,17 +33,17 @@ def _counted(gpu: Gpu, container: ContainerState, said: int) -> int:
 
 
 def room(rules: Rules, gpu: Gpu) -> int:
-    """What containers may have together on a card."""
+    """Return the bytes that containers may have together on a card."""
     return (gpu.capacity or 0) - rules.card_reserve
 
 
 def can_share(rules: Rules, gpu: Gpu, share: Share) -> bool:
-    """Whether a turn on this GPU may have company."""
+    """Return whether a container may share this GPU with others in its turn."""
     return rules.side_by_side and gpu.capacity is not None and share.needed <= room(rules, gpu)
 
 
 def fits_beside(rules: Rules, gpu: Gpu, container: ContainerState) -> bool:
-    """Whether a container fits beside those that hold the GPU now."""
+    """Return whether a container fits on the card together with its holders."""
     most = room(rules, gpu)
     if gpu.needed <= most:
         return True
@@ -54,7 +55,7 @@ def fits_beside(rules: Rules, gpu: Gpu, container: ContainerState) -> bool:
 
 
 def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
-    """What it costs to bring a container's working set back."""
+    """Return how long it takes to bring a container's working set back."""
     if gpu.capacity is None:
         return 0.0
     over = gpu.needed - room(rules, gpu)
@@ -62,7 +63,7 @@ def switch_seconds(rules: Rules, gpu: Gpu, share: Share) -> Seconds:
 
 
 def quantum(rules: Rules, request: Request) -> Seconds:
-    """How long the turn that a wish gets should last; the longest that any of its GPUs asks for."""
+    """Return how long the turn of a request should last: the longest time that any of its GPUs needs."""
     container = request.container
     fixed = container.facts.quantum
     if fixed is not None:
@@ -86,13 +87,13 @@ def _quantum_on(rules: Rules, gpu: Gpu, container: ContainerState) -> Seconds:
 
 
 def longest_turn(rules: Rules, gpu: Gpu, container: ContainerState) -> Seconds:
-    """What a turn of a container takes at most while others wait, however much it has by then; its drain included."""
+    """Return how long a turn can last while others wait, whatever memory the container has by then; drain included."""
     fixed = container.facts.quantum or gpu.fixed_quantum or rules.fixed_quantum or 0.0
     return max(fixed, rules.longest_quantum) + rules.grace
 
 
 def keep(rules: Rules, gpu: Gpu, container: ContainerState) -> Seconds:
-    """How long an idle holder is worth keeping: as long as it would take to bring it back."""
+    """Return how long an idle holder may stay: as long as it would take to bring its working set back."""
     if gpu.capacity is None:
         return rules.keep
     cost = switch_seconds(rules, gpu, container.shares[gpu.uuid])

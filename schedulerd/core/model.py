@@ -17,7 +17,7 @@ from schedulerd.core.wait_queue import WaitQueue
 from schedulerd.policies import DEFAULT, FOREVER, Policy, Seconds, Snapshot
 
 MIB = 1 << 20
-SOMEBODY = ""
+UNKNOWN_HOLDER = ""
 """The key of a holder under an earlier daemon whose name is not known.  Only time tells when it has gone."""
 UNKNOWN = 0
 """The pid of a process whose pid is not known."""
@@ -167,7 +167,7 @@ class Turn:
 
 @dataclass(slots=True, eq=False)
 class Gpu:
-    """A physical GPU or MIG instance, and the containers on it."""
+    """A physical GPU, and the containers on it."""
 
     uuid: str
     queue: WaitQueue[Request]

@@ -1,6 +1,6 @@
-"""What is known of this node beside the turns: cards by NVML, pods by the kubelet and the API.
+"""The state of this node apart from the turns: cards as NVML sees them, pods as the kubelet and the API see them.
 
-Plain values that the observer sends and that status, load and identity read.
+The rule it owns: how long such a value holds.  The observer sends the values; status, load and identity read them.
 """
 
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from contract.grammar import AllocationKind, Mode
 
 Seconds = float
 _FRESH: Seconds = 10.0
-"""Figures come every second, from a slow card every few."""
+"""Figures come every second, from a slow card every few seconds."""
 _SILENT: Seconds = 20.0
 """An observer that runs says something every few seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What NVML says of a card; None where it does not say."""
+    """The figures of a card by NVML.  A field is None where NVML does not say."""
 
     memory_total: int | None = None
     memory_used: int | None = None
@@ -28,7 +28,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """What the cluster says of an allocation; a field is None where it says nothing."""
+    """The facts of an allocation by the cluster.  A field is None where the cluster does not say."""
 
     uid: str = ""
     namespace: str = ""
@@ -43,7 +43,7 @@ class PodFacts:
 
 
 class Latency(Protocol):
-    """What the loop tells of itself."""
+    """The time that the event loop needs."""
 
     latencies: list[int]
     worked: Seconds
@@ -51,45 +51,45 @@ class Latency(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """The latest of it."""
+    """The latest values."""
 
     figures: dict[str, tuple[Seconds, Figures]] = field(default_factory=dict)
-    """By GPU, the last that came, and when."""
+    """By GPU: the latest figures, and when they came."""
     pods: dict[str, PodFacts] = field(default_factory=dict)
-    """By allocation."""
+    """By allocation: the facts of its pod."""
     pids: dict[int, int] = field(default_factory=dict)
-    """Of connected clients, as the kernel says; 0 where it cannot see them."""
+    """By connected client: its pid, as the kernel says; 0 where the kernel cannot see the process."""
     foreign: int = 0
-    """Clients whose process belongs to another pod than their socket."""
+    """The number of clients whose process belongs to another pod than their socket."""
     loop: Latency | None = None
     refusals: dict[str, int] = field(default_factory=dict)
-    """Lines that were refused, by code."""
+    """The number of refused lines, by error code."""
     observer_spoke_at: Seconds | None = None
     """When the observer last said anything."""
 
     def why_not_ready(self, now: Seconds) -> str:
-        """Return what is missing beside the turns; empty when nothing is."""
+        """Return a sentence that says what is missing, or an empty text when nothing is."""
         if self.observer_spoke_at is None:
-            return "the observer has not come yet: metrics, weights and caps wait for it"
+            return "the observer has not connected yet: metrics, weights and caps wait for it"
         silent = now - self.observer_spoke_at
-        return f"the observer has said nothing for {silent:.0f} s: see the log" if silent > _SILENT else ""
+        return f"the observer has sent nothing for {silent:.0f} s: see the log" if silent > _SILENT else ""
 
     limits_reached: dict[str, int] = field(default_factory=dict)
-    """Times that a container had to wait, or a client was hung up on, by limit."""
+    """By limit: how often a container had to wait for it, or a client's connection was closed by it."""
 
     def hear(self, gpu: str, figures: Figures, now: Seconds) -> None:
-        """NVML has said something of a card."""
+        """Record the figures of a card."""
         self.figures[gpu] = (now, figures)
 
     def lately(self, now: Seconds) -> dict[str, Figures]:
-        """What still holds: a card that has gone, or hangs, says nothing new."""
+        """Return the figures that still hold.  A card that has gone, or hangs, sends nothing new."""
         return {gpu: figures for gpu, (at, figures) in self.figures.items() if now - at <= _FRESH}
 
     def age(self, now: Seconds) -> Seconds:
-        """How old the oldest of that is; where nothing holds, the newest of all."""
+        """Return the age of the oldest figures that still hold; if none hold, the age of the newest figures."""
         ages = [now - at for at, _ in self.figures.values()]
         return max((age for age in ages if age <= _FRESH), default=min(ages, default=now))
 
     def forget(self, client: int) -> None:
-        """A client has gone."""
+        """Forget a client that has gone."""
         self.pids.pop(client, None)

@@ -1,6 +1,6 @@
-"""What an operator, the cluster and NVML change while turns go on: policy, quantum, pause, drain, facts, card sizes.
+"""Changes while turns go on: policy, quantum, pause, drain, facts of containers, sizes of cards.
 
-Each function leaves the core settled.
+They come from an operator, the cluster or NVML.  The rule it owns: each function leaves the core settled.
 """
 
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ PAUSED, DRAINED = "paused", "drained"
 
 
 def set_policy(turns: Turns, policy: Policy, now: Seconds) -> None:
-    """Another order from now on; turns that run are judged by it too."""
+    """Change the policy.  It also decides on the turns that run already."""
     turns.grants.rules = replace(turns.rules, policy=policy)
     for gpu in turns.grants.gpus.values():
         gpu.queue.reorder(policy)
         if gpu.claim is not None:
-            turns.grants.give_up_claim(gpu.claim)  # when others are to yield was reckoned by the old policy
+            turns.grants.give_up_claim(gpu.claim)  # its moment was calculated by the old policy
     turns.grants.settle(turns.grants.gpus.values(), now)
 
 
 def set_quantum(turns: Turns, gpus: Iterable[Gpu] | None, seconds: Seconds | None, now: Seconds) -> None:
-    """A fixed turn on some GPUs, or on all; None adapts again.  Turns that run keep the one they have."""
+    """Fix the length of turns on some GPUs, or on all.  None adapts it again.  Turns that run keep their length."""
     if gpus is None:
         turns.grants.rules = replace(turns.rules, fixed_quantum=seconds)
         gpus = turns.grants.gpus.values()
@@ -37,7 +37,7 @@ def set_quantum(turns: Turns, gpus: Iterable[Gpu] | None, seconds: Seconds | Non
 
 
 def pause(turns: Turns, gpus: Iterable[Gpu], now: Seconds, *, why: str = PAUSED) -> None:
-    """Nobody gets these GPUs; who has them is asked to yield, and shut out after the grace."""
+    """Grant these GPUs to no container.  Holders are asked to yield, and their turns are revoked after the grace."""
     chosen = tuple(gpus)
     for gpu in chosen:
         gpu.paused = why
@@ -47,7 +47,7 @@ def pause(turns: Turns, gpus: Iterable[Gpu], now: Seconds, *, why: str = PAUSED)
 
 
 def resume(turns: Turns, gpus: Iterable[Gpu], now: Seconds) -> None:
-    """These GPUs are granted again."""
+    """Grant these GPUs again."""
     chosen = tuple(gpus)
     for gpu in chosen:
         gpu.paused = None
@@ -56,7 +56,7 @@ def resume(turns: Turns, gpus: Iterable[Gpu], now: Seconds) -> None:
 
 
 def drain(turns: Turns, gpus: Iterable[Gpu], now: Seconds, *, at_once: bool) -> None:
-    """No new container is placed on these GPUs; at once: those that are there get no turn either."""
+    """Place no new container on these GPUs.  With `at_once` the containers that are there get no turn either."""
     chosen = tuple(gpus)
     for gpu in chosen:
         gpu.drained = True
@@ -65,7 +65,7 @@ def drain(turns: Turns, gpus: Iterable[Gpu], now: Seconds, *, at_once: bool) -> 
 
 
 def set_capacity(turns: Turns, gpu: Gpu, size: int | None, now: Seconds) -> None:
-    """What NVML says a card holds; unknown: nobody runs side by side."""
+    """Set the size of a card, as NVML says.  Without a size no containers run side by side."""
     if gpu.capacity != size:
         gpu.capacity = size
         for container in gpu.containers.values():
@@ -74,7 +74,7 @@ def set_capacity(turns: Turns, gpu: Gpu, size: int | None, now: Seconds) -> None
 
 
 def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
-    """The cluster has said more of a container that is connected already; its GPUs stay what they are."""
+    """Update the facts of a connected container by the cluster's answer.  Its GPUs stay the same."""
     container = turns.containers.get(facts.key)
     if container is None:
         return
@@ -87,7 +87,10 @@ def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
 
 
 def make_reconnect(turns: Turns, container: ContainerState, now: Seconds) -> None:
-    """What a container's processes were told is wrong: they end its turns, are hung up on, and come again."""
+    """Make the processes of a container come again, because their welcome is out of date.
+
+    They are asked to end its turns; then their connections are closed.
+    """
     container.must_reconnect = True
     for turn in dict.fromkeys(container.turns.values()):
         turns.grants.ask(turn, now)

@@ -1,7 +1,7 @@
-"""The room's core: what happens to containers and GPUs, one method an event, each with the clock as an argument.
+"""The events of containers and GPUs: one method for each event, with the clock as an argument.
 
-The rule it owns: a turn belongs to a container, begins by `Grants` and ends when each process that rides it has
-answered or gone, or when its grace has passed.  Plain values in, orders out.
+The rule it owns: a turn belongs to a container.  `Grants` begins it.  It ends when each process that runs in it has
+answered or gone, or when its grace has passed.  Plain values go in, orders come out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,18 +37,18 @@ from schedulerd.policies import FOREVER, Seconds, Snapshot
 
 _MAX_GROUPS = 64
 _FAR: Seconds = 1.0
-"""Who is less ahead of a GPU's clock than this needs no closer look, and that is nearly everybody."""
+"""A container that is less ahead of a GPU's clock than this needs no closer look.  Nearly all containers are."""
 LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
-"""Of a GPU: until when holders of an earlier daemon may be on it, and who they are, with their processes' pids."""
+"""For a GPU: until when holders of an earlier daemon may be on it, and the pids of the processes of each holder."""
 
 
 def nobody_before(_uuid: str) -> tuple[Seconds, Mapping[str, Sequence[int]]]:
-    """There was no daemon before this one."""
+    """Return that there was no daemon before this one."""
     return -FOREVER, {}
 
 
 class Turns:
-    """Every GPU's holders and waiters."""
+    """The connected containers, and the requests and turns on every GPU."""
 
     def __init__(self, rules: Rules, *, epoch: str, left_behind: LeftBehind = nobody_before) -> None:
         self.grants = Grants(rules, epoch=epoch)
@@ -66,14 +66,14 @@ class Turns:
         return self.grants.rules
 
     def take_orders(self) -> list[Order]:
-        """What is to be done since this was last asked; in this order."""
+        """Return and clear the orders since the last call.  The shell carries them out in this order."""
         orders = self.grants.orders
         if orders:
             self.grants.orders = []
         return orders
 
     def gpu(self, uuid: str) -> Gpu:
-        """The GPU of that name, made when it is named for the first time."""
+        """Return the GPU of that name.  Create it when it is named for the first time."""
         found = self.grants.gpus.get(uuid)
         if found is None:
             line: WaitQueue[Request] = WaitQueue(uuid, self.rules.policy)
@@ -86,12 +86,12 @@ class Turns:
     # ------------------------------------------------------------------ coming and going
 
     def join(self, process: int, facts: Container, *, pid: int = UNKNOWN, peer: int = UNKNOWN) -> int:
-        """Let in a process of a container, and return its ledger slot; `pid` is its own word, `peer` the kernel's."""
+        """Let in a process and return its ledger slot.  The process says its `pid`, the kernel says `peer`."""
         container = self.containers.get(facts.key)
         if container is None:
             container = self.containers[facts.key] = self._new_state(facts)
         elif not container.turns:
-            container.must_reconnect = False  # this one hears what is right now
+            container.must_reconnect = False  # this process gets an up-to-date welcome
         slot = _free_slot(container)
         container.processes[process] = slot
         container.pids[process] = pid
@@ -114,7 +114,7 @@ class Turns:
         return container
 
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
-        """A process says what it still holds from a daemon that went away."""
+        """Accept the turns that a process still holds from a daemon that went away, or revoke them."""
         container = self.members[process]
         self.returning.join_turns(process, container)
         for name in dict.fromkeys(one.turn for one in held):
@@ -123,13 +123,13 @@ class Turns:
                 self.grants.orders.append(Tell((process,), Revoked(name, "overdue")))
 
     def came_back(self, process: int, now: Seconds) -> None:
-        """A process has said all that it still holds."""
+        """Handle that a process has said all that it still holds."""
         container = self.members[process]
         self.returning.is_back(container, container.pids[process], now)
         self.returning.join_turns(process, container)
 
     def leave(self, process: int, now: Seconds) -> None:
-        """A process has gone: that is an answer to whatever it was asked."""
+        """Handle that a process has gone.  This counts as an answer to all that it was asked."""
         container = self.members.pop(process, None)
         if container is None:
             return
@@ -165,16 +165,16 @@ class Turns:
         for uuid in container.facts.gpus:
             del self.gpu(uuid).containers[container.facts.key]
 
-    # ------------------------------------------------------------------ wishes and answers
+    # ------------------------------------------------------------------ requests and answers
 
     def want(self, process: int, uuids: tuple[str, ...], now: Seconds) -> None:
-        """A process has work for GPUs of its container."""
+        """Handle that a process has work for GPUs of its container."""
         container = self.members[process]
         for group in container.groups.get(uuids) or self._groups(container, uuids):
             self._want(process, container, group, now)
 
     def _groups(self, container: ContainerState, uuids: tuple[str, ...]) -> tuple[Group, ...]:
-        """What is granted together when these GPUs are wanted; remembered, since programs repeat themselves."""
+        """Return the sets that are granted together.  They are remembered, since programs repeat themselves."""
         named = self._own_gpus(container, uuids)
         if container.gang:
             groups: tuple[Group, ...] = (grouped(self._own_gpus(container, container.facts.gpus)),)
@@ -197,7 +197,7 @@ class Turns:
     def _begin_to_wait(self, processes: set[int], container: ContainerState, group: Group, now: Seconds) -> None:
         if container.requests:
             for old in {container.requests[uuid] for uuid in group.names if uuid in container.requests}:
-                processes |= old.by  # wishes of a time when it was no gang yet
+                processes |= old.by  # requests from before the container was a gang
                 self.grants.drop(old)
         self.grants.wait(self._request(processes, container, group, now), now)
         if container.turns:
@@ -214,14 +214,14 @@ class Turns:
     def _snapshot(self, gpu: Gpu, container: ContainerState, now: Seconds) -> Snapshot:
         share, facts = container.shares[gpu.uuid], container.facts
         top = gpu.queue.top()
-        # On the path of every hand-off: the clock never goes beyond the next in line, so who is not behind that one is
-        # not behind the clock, wherever it stands by now.  That is nearly everybody who comes from a turn.
+        # On the path of every hand-off.  The clock never goes beyond the first request in the queue.  A container that
+        # is not behind that request is not behind the clock.  Nearly all containers that come from a turn are not.
         if top is None or not top.snapshots[gpu.uuid].virtual <= share.virtual <= gpu.clock + _FAR:
             self._hold_to_clock(gpu, container, now)
         return Snapshot(self._serial, facts.priority, facts.weight, share.virtual, share.expected_burst, gpu.grants)
 
     def _hold_to_clock(self, gpu: Gpu, container: ContainerState, now: Seconds) -> None:
-        """Nobody is behind the clock when it begins to wait, nor further ahead of it than one longest turn."""
+        """Limit a container that begins to wait: not behind the clock, and at most one longest turn ahead of it."""
         share = container.shares[gpu.uuid]
         self._move_clock(gpu, now)
         if share.virtual < gpu.clock:
@@ -230,12 +230,13 @@ class Turns:
             share.virtual = min(share.virtual, gpu.clock + self._furthest_ahead(gpu, container))
 
     def _furthest_ahead(self, gpu: Gpu, container: ContainerState) -> Seconds:
-        """One longest turn is paid back exactly; what it had beyond that this policy took from nobody: others ran
-        beside it, or another policy gave it."""
+        """Return how far ahead of the clock a container may be: one longest turn, which is paid back exactly.
+        Time beyond that was taken from no container by this policy: others ran side by side, or another policy gave it.
+        """
         return memory.longest_turn(self.rules, gpu, container) * 100 / container.facts.weight
 
     def _move_clock(self, gpu: Gpu, now: Seconds) -> None:
-        """Nobody who was away may claim time from before: the clock goes with the least served of those present."""
+        """Move the clock to the least served container present, so that no other claims time when it was away."""
         top = gpu.queue.top()
         if top is not None and top.snapshots[gpu.uuid].virtual <= gpu.clock:
             return
@@ -247,7 +248,7 @@ class Turns:
             gpu.clock = least
 
     def done(self, process: int, answer: Done, now: Seconds) -> None:
-        """A process has nothing in flight on a turn's GPUs."""
+        """Handle that a process has nothing in flight on a turn's GPUs."""
         turn = self.grants.turns.get(answer.turn)
         if turn is None or process not in turn.processes_running:
             return
@@ -276,28 +277,27 @@ class Turns:
     # ------------------------------------------------------------------ memory
 
     def using(self, process: int, said: Using, now: Seconds) -> None:
-        """A process says what it has allocated."""
+        """Record the bytes that a process has allocated."""
         container = self.members[process]
         (gpu,) = self._own_gpus(container, (said.gpu,))
         share = container.shares[said.gpu]
         share.set_using(process, said.pageable, said.unpageable)
         self._tell_above_cap(gpu, container, said)
         if process in gpu.reserving:
-            share.promise(process, gpu.reserving[process][1])  # it has yet to hear of it
+            share.promise(process, gpu.reserving[process][1])  # its `reserve` is not answered yet
         memory.recount(self.rules, gpu, container)
         self._make_room(gpu, container, now)
 
     def _tell_above_cap(self, gpu: Gpu, container: ContainerState, said: Using) -> None:
-        """Say once that a process claims more than its container may have; `memory` counts the cap all the same.
-
-        The sum of several may be above the cap for a moment: one frees, another allocates, and is heard first."""
+        """Tell operators once that a process claims more than its container may have; `memory` counts only the cap.
+        The sum of several may be above it for a moment: one frees, another allocates, and the second is heard first."""
         cap, share = container.facts.memory, container.shares[gpu.uuid]
         if cap is not None and said.pageable + said.unpageable > cap and not share.above_cap:
             share.above_cap = True
             self.grants.orders.append(Notice("above-cap", (container.facts.key,), (gpu.uuid,)))
 
     def reserve(self, process: int, asked: Reserve, now: Seconds) -> None:
-        """A container is about to grow; it hears `reserved` when there is room for it."""
+        """Handle that a container is about to grow.  Its process gets `reserved` when there is room."""
         container = self.members[process]
         (gpu,) = self._own_gpus(container, (asked.gpu,))
         self._refuse_beyond(gpu, container, asked.bytes)
@@ -310,15 +310,18 @@ class Turns:
     def _refuse_beyond(self, gpu: Gpu, container: ContainerState, size: int) -> None:
         cap = container.facts.memory
         if cap is not None and size > cap:
-            raise NoMemory(f"{size} bytes are more than the container's cap of {cap}")
+            raise NoMemory(f"{size} bytes are more than the container's memory cap of {cap} bytes")
         if gpu.capacity is None or container.facts.allocation is not AllocationKind.PLAIN:
             return
         others = gpu.pinned - container.shares[gpu.uuid].pinned
         if size + others > gpu.capacity:
-            raise NoMemory(f"{size} bytes that cannot be paged do not fit beside the {others} that others have")
+            raise NoMemory(
+                f"{size} bytes that cannot be paged out do not fit on the card: it has {gpu.capacity} bytes, and other"
+                f" containers have {others} bytes of them that cannot be paged out"
+            )
 
     def _make_room(self, gpu: Gpu, container: ContainerState, now: Seconds) -> None:
-        """Containers side by side have outgrown the card: all but this one are asked to yield."""
+        """Ask all other holders to yield if the containers side by side have outgrown the card."""
         if gpu.uuid not in container.turns or len(gpu.holders) < 2 or memory.fits_beside(self.rules, gpu, container):
             return
         for turn in tuple(gpu.holders):
@@ -342,7 +345,7 @@ class Turns:
     # ------------------------------------------------------------------ time
 
     def wake(self, now: Seconds) -> None:
-        """Do what time brings: revoke the overdue, ask those whose quantum is over."""
+        """Do all that is due: revoke overdue turns, and ask holders to yield when their quantum is over."""
         for gpu in [one for one in self.grants.gpus.values() if one.alarm <= now]:
             for turn in tuple(gpu.holders):
                 if turn.deadline <= now:
@@ -364,26 +367,26 @@ class Turns:
         for gpu in turn.gpus:
             container.shares[gpu.uuid].overdue += 1
         key, names = container.facts.key, tuple(gpu.uuid for gpu in turn.gpus)
-        # The gates close first, then its processes hear of it; only then is anything granted to others.
+        # The gates close first.  Then the processes hear of it.  Only then are the GPUs granted to others.
         self.grants.end(turn, now)
         self.grants.orders.append(Tell(tuple(container.processes), Revoked(turn.name, turn.reason)))
         self.grants.orders.append(Notice("overdue", (key,), names))
         self._settle_after(turn, now)
 
     def next_alarm(self) -> Seconds:
-        """When `wake` has something to do."""
+        """Return when `wake` must be called next."""
         soonest, jam = self.grants.soonest, self.deadlocks.alarm
         return soonest if soonest < jam else jam
 
     def _own_gpus(self, container: ContainerState, uuids: Sequence[str]) -> tuple[Gpu, ...]:
         for uuid in uuids:
             if uuid not in container.shares:
-                raise NotYours(f"{uuid} was not given to this container; it has {', '.join(container.facts.gpus)}")
+                raise NotYours(f"{uuid} was not given to this container. It has {', '.join(container.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
 
 
 def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
-    """In equal parts on its GPUs, of which a process tells the sum; at most as long as the turn."""
+    """Count the told sum in equal parts on the GPUs of a turn; at most the length of the turn on each."""
     part = min(said / len(turn.gpus), now - turn.granted_at)
     for name in turn.names:
         turn.container.shares[name].busy += part

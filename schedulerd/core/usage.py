@@ -1,6 +1,6 @@
-"""What a container has had of a GPU, and how busy a GPU is: sums, a histogram, a sliding window.
+"""The usage of GPUs: what each container has had of a GPU, and how busy a GPU is, as sums, a histogram and a window.
 
-Owns the meaning of every figure that metrics and load report.
+The rule it owns: the meaning of every figure that metrics and load report.
 """
 
 from bisect import bisect_left
@@ -10,58 +10,58 @@ from dataclasses import dataclass, field
 Seconds = float
 
 WAIT_BOUNDS: tuple[Seconds, ...] = (0.001, 0.01, 0.1, 1.0, 5.0, 30.0, 120.0)
-"""Upper bounds of the histogram of waits; one more bucket for the rest."""
+"""The upper bounds of the histogram of waits.  There is one more bucket for longer waits."""
 _WINDOW: Seconds = 10.0
 _SAMPLE_EVERY: Seconds = 0.25
 _BURST_MEMORY = 0.3
-"""How much the last burst counts in the expectation."""
+"""The weight of the last burst in the expected burst."""
 
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """One container on one GPU."""
+    """The usage of one GPU by one container."""
 
     virtual: Seconds = 0.0
-    """GPU time had, divided by weight."""
+    """The GPU time that it has had, divided by its weight."""
     burst: Seconds = 0.0
-    """How long it is expected to be busy before it falls idle; 0 for an unknown one, which is then tried soon."""
+    """How long it is expected to be busy before it falls idle.  An unknown container has 0, so it is tried soon."""
     burst_so_far: Seconds = 0.0
     held: Seconds = 0.0
     busy: Seconds = 0.0
-    """How long its processes had work in flight in their turns, by their own word."""
+    """How long its processes had work in flight in their turns, as they say."""
     waited: Seconds = 0.0
     waits: list[int] = field(default_factory=lambda: [0] * (len(WAIT_BOUNDS) + 1))
     turns: int = 0
     yields: int = 0
     overdue: int = 0
     using: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Of each process: pageable and unpageable bytes, as it last said."""
+    """By process: its pageable and unpageable bytes, as it last said."""
     pageable: int = 0
     unpageable: int = 0
     promised: dict[int, int] = field(default_factory=dict)
-    """To each process that asked: the bytes that its container may grow to."""
+    """By process that asked: the bytes that its container may grow to."""
     reserved: int = 0
-    """The most of them."""
+    """The largest of the promised sizes."""
     needed: int = 0
-    """What is counted on the GPU for it: bytes in all, contexts included."""
+    """The bytes that count for it on the GPU, contexts included."""
     pinned: int = 0
-    """The part of it that cannot be paged out."""
+    """The part of `needed` that cannot be paged out."""
     above_cap: bool = False
-    """A process has said that it has more than the container may; told once."""
+    """A process has said that it has more than the cap of the container.  Operators are told once."""
 
     @property
     def expected_burst(self) -> Seconds:
-        """What was learned, or what this one has taken already."""
+        """The learned burst, or the current one if it is longer already."""
         return self.burst if self.burst > self.burst_so_far else self.burst_so_far
 
     def count_wait(self, seconds: Seconds) -> None:
-        """A turn began after so long a wait."""
+        """Count a turn that began after this wait."""
         self.turns += 1
         self.waited += seconds
         self.waits[bisect_left(WAIT_BOUNDS, seconds)] += 1
 
     def count_turn(self, seconds: Seconds, *, idle: bool) -> None:
-        """A turn has ended; a burst ends only when the container fell idle."""
+        """Count a turn that has ended.  A burst ends only when the container falls idle."""
         burst = self.burst_so_far + seconds
         if idle:
             self.burst += _BURST_MEMORY * (burst - self.burst)
@@ -69,7 +69,7 @@ class Share:
         self.burst_so_far = burst
 
     def promise(self, process: int, size: int) -> None:
-        """A process asked for room to grow; 0: it needs it no more."""
+        """Promise a process the size that it asked for.  0 ends its promise."""
         if size:
             self.promised[process] = size
         else:
@@ -77,7 +77,8 @@ class Share:
         self.reserved = max(self.promised.values(), default=0)
 
     def set_using(self, process: int, pageable: int, unpageable: int) -> None:
-        """A process said what it has; once it gives back, it has grown as far as it was going to."""
+        """Record the bytes that a process has.  If they are fewer than before, it has stopped growing: its promise
+        ends."""
         before = self.using.get(process, (0, 0))
         if pageable + unpageable < sum(before):
             self.promise(process, 0)
@@ -86,7 +87,7 @@ class Share:
         self.unpageable += unpageable - before[1]
 
     def forget(self, process: int) -> None:
-        """A process has gone, and with it its memory and what it was promised."""
+        """Forget a process that has gone, its memory and its promise."""
         self.promise(process, 0)
         pageable, unpageable = self.using.pop(process, (0, 0))
         self.pageable -= pageable
@@ -99,27 +100,27 @@ class Share:
 
 @dataclass(slots=True, eq=False)
 class BusyTime:
-    """How long somebody has held a GPU: in all, and lately."""
+    """How long a GPU was held: in all, and in the last seconds."""
 
     total: Seconds = 0.0
     sampled_at: Seconds = float("-inf")
     samples: deque[tuple[Seconds, Seconds]] = field(default_factory=deque)
 
     def add(self, seconds: Seconds, now: Seconds) -> None:
-        """Somebody has held it for the `seconds` up to now."""
+        """Add that the GPU was held for the `seconds` up to now."""
         self.total += seconds
         if now - self.sampled_at >= _SAMPLE_EVERY:
             self._sample(seconds, now)
 
     def _sample(self, seconds: Seconds, now: Seconds) -> None:
-        """Keep how much it was when this began, so that idle time before is seen as such, and how much it is."""
+        """Keep the total at the beginning of this time and now, so that idle time before it counts as idle."""
         self.sampled_at = now
         self.samples += ((now - seconds, self.total - seconds), (now, self.total))
         while len(self.samples) > 2 and self.samples[1][0] < now - _WINDOW:
             self.samples.popleft()
 
     def lately(self, *, now: Seconds) -> float:
-        """The share of the last ten seconds in which somebody held it; `add` has been told of all up to now."""
+        """Return the share of the last ten seconds in which the GPU was held.  `add` must be up to date."""
         return min(1.0, max(0.0, (self.total - self._total_at(now - _WINDOW)) / _WINDOW))
 
     def _total_at(self, when: Seconds) -> Seconds:

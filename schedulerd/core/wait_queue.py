@@ -1,6 +1,7 @@
-"""Who waits for one GPU, in the policy's order, with those that were passed over too often in front.
+"""The queue of requests for one GPU.
 
-A sorted list: who comes mostly goes to its end, and who goes mostly stands in front.
+The rule it owns: requests stand in the policy's order; requests that were passed over too often stand in front.  It is
+a sorted list, because most requests come at its end and leave at its front.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +13,7 @@ from schedulerd.policies import Policy, Snapshot
 
 
 class Waiter(Protocol):
-    """What the queue asks of a wish."""
+    """The fields of a request that the queue needs."""
 
     serial: int
     aged: bool
@@ -24,12 +25,12 @@ class Waiter(Protocol):
 
 W = TypeVar("W", bound=Waiter)
 Entry = tuple[int, float, int, W]
-"""In front or behind, the policy's rank, the serial, the wish."""
+"""In front or behind, the policy's rank, the serial, the request."""
 _IN_FRONT, _BEHIND = 0, 1
 
 
 class WaitQueue(Generic[W]):
-    """The wishes for one GPU."""
+    """The requests for one GPU."""
 
     __slots__ = ("_line", "_policy", "_uuid", "arrivals", "together")
 
@@ -38,21 +39,21 @@ class WaitQueue(Generic[W]):
         self._policy = policy
         self._line: list[Entry[W]] = []
         self.arrivals: dict[int, W] = {}
-        """Who waits, by serial: the oldest first."""
+        """The requests by serial: the oldest first."""
         self.together = 0
-        """How many of them want several GPUs in one step."""
+        """The number of requests that want several GPUs in one step."""
 
     def __len__(self) -> int:
         return len(self.arrivals)
 
     def add(self, request: W) -> None:
-        """A wish begins to wait."""
+        """Add a request that begins to wait."""
         self.arrivals[request.serial] = request
         self.together += request.together
         self._insert(self._by_rank(request))
 
     def remove(self, request: W) -> None:
-        """A wish waits no longer."""
+        """Remove a request that waits no longer."""
         if self.arrivals.pop(request.serial, None) is not None:
             self.together -= request.together
             if self._line[0][3] is request:
@@ -61,25 +62,25 @@ class WaitQueue(Generic[W]):
                 self._take_out(self._entry(request))
 
     def top(self) -> W | None:
-        """Who goes first."""
+        """Return the request that goes first."""
         return self._line[0][3] if self._line else None
 
     def oldest(self) -> W | None:
-        """Who has waited longest."""
+        """Return the request that has waited longest."""
         return next(iter(self.arrivals.values()), None)
 
     def in_order(self) -> Iterator[W]:
-        """All, the first first."""
+        """Yield all requests in their order."""
         for *_, request in self._line:
             yield request
 
     def put_in_front(self, request: W) -> None:
-        """A wish has aged."""
+        """Put a request that has aged in front."""
         self._take_out(self._by_rank(request))
         self._insert(self._entry(request))
 
     def reorder(self, policy: Policy) -> None:
-        """Put all into another policy's order."""
+        """Put all requests into the order of another policy."""
         self._policy = policy
         self._line = sorted(map(self._entry, self.arrivals.values()), key=itemgetter(0, 1, 2))
 
@@ -92,7 +93,7 @@ class WaitQueue(Generic[W]):
         return (_BEHIND, self._policy.rank(request.snapshots[self._uuid]), request.serial, request)
 
     def _insert(self, entry: Entry[W]) -> None:
-        # Serials differ, so two wishes are never compared.
+        # Serials differ, so two requests are never compared.
         if self._line and entry < self._line[-1]:
             insort(self._line, entry)
         else:

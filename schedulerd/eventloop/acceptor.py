@@ -1,6 +1,7 @@
-"""Accepts clients, and turns them away when no descriptor is left for them.
+"""The acceptor: it accepts clients, and turns them away when no descriptor is left for them.
 
-Owns a spare descriptor: who cannot be accepted would wait in the backlog and keep the loop spinning.
+The rule it owns: one descriptor is kept spare.  A client that cannot be accepted would wait in the backlog and keep the
+loop spinning, so it is accepted with the spare one and closed.
 """
 
 import errno
@@ -15,13 +16,13 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class Acceptor:
-    """Of one or more listening sockets."""
+    """The acceptor of one or more listening sockets."""
 
     def __init__(self) -> None:
         self._spare = _open_spare()
 
     def next(self, listener: socket.socket) -> socket.socket | None:
-        """Who comes next; None when nobody does who can be let in."""
+        """Return the next client's socket, or None if there is no client, or no descriptor for one."""
         for _ in range(_AT_ONCE):
             try:
                 return listener.accept()[0]
@@ -36,7 +37,10 @@ class Acceptor:
         return None
 
     def _turn_away(self, listener: socket.socket) -> bool:
-        """False: nobody waits; out of descriptors `accept` fails before it looks whether somebody does."""
+        """Close the next client's connection; return whether a client was waiting.
+
+        `accept` fails for lack of descriptors before it looks whether a client waits.
+        """
         if self._spare is not None:
             os.close(self._spare)
         try:

@@ -1,7 +1,7 @@
-"""The observer as a child of the turn process: started, started again when it dies, ended with it.
+"""The observer as a child process of the turn process: started, restarted when it ends, and ended with its parent.
 
-Owns the pauses between starts, and that a child that has frozen is ended: it would never end by itself.
-A child watches for its parent's death itself, so that a killed daemon leaves none.
+The rule it owns: the pauses between starts, and the end of a child that has frozen, since it would never end by itself.
+The child itself watches for its parent's death, so a killed daemon leaves no child behind.
 """
 
 import logging
@@ -17,16 +17,16 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE: Seconds = 0.2
 _LONGEST_PAUSE: Seconds = 10.0
 _STEADY: Seconds = 30.0
-"""Who has lived so long starts again at once."""
+"""A child that has run this long is restarted after the first pause."""
 PARENT_VARIABLE = "NVSHARE_OBSERVER_OF"
 _NEVER = float("inf")
 _CHECK_EVERY: Seconds = 20.0
 _MAX_MISSED = 3
-"""Checks in a row without a word from it; one is missed when this machine itself was suspended."""
+"""Checks in a row without a message from the child.  One can be missed when the whole machine was suspended."""
 
 
 class Companion:
-    """The child and when to start it next; `last_word` tells when it last said anything."""
+    """The child process and the time of its next start.  `last_word` returns when it last sent anything."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Companion:
         loop.add_alarm(lambda: self._check_at, self._check)
 
     def start(self) -> None:
-        """Start it, and watch for its end."""
+        """Start the child and watch for its end."""
         self._start_at = _NEVER
         self._started = self._loop.clock()
         environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
@@ -56,20 +56,21 @@ class Companion:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
             descriptor = os.pidfd_open(self._process.pid)
         except OSError as error:
-            self._kill()  # one whose end we would not hear of
-            self._pause_first(f"the observer cannot be started: {error}")
+            self._kill()  # without a pidfd its end would not be noticed
+            self._pause_first(f"the observer process cannot be started: {error}")
         else:
             self._loop.watch(descriptor, lambda _mask: self._ended(descriptor))
             self._missed, self._check_at = 0, self._started + self._check_every
 
     def _check(self, now: Seconds) -> None:
-        """End a child that has said nothing for too long; its end has it started again."""
+        """End a child that has sent nothing for too long.  It is restarted when it has ended."""
         self._check_at = now + self._check_every
         said = self._last_word()
         self._missed = self._missed + 1 if said == self._heard else 0
         self._heard = said
         if self._missed >= _MAX_MISSED and self._process is not None:
-            log.warning("the observer has said nothing for %.0f s: it is ended", self._missed * self._check_every)
+            silent = self._missed * self._check_every
+            log.warning("the observer process has sent nothing for %.0f s: it is killed and restarted", silent)
             self._check_at = _NEVER
             self._process.kill()
 
@@ -78,16 +79,16 @@ class Companion:
         assert self._process is not None
         code = self._process.wait()
         self._process, self._check_at = None, _NEVER
-        self._pause_first(f"the observer has ended ({code})")
+        self._pause_first(f"the observer process has ended with status {code}")
 
     def _pause_first(self, why: str) -> None:
         now = self._loop.clock()
         self._pause = _FIRST_PAUSE if now - self._started > _STEADY else min(self._pause * 2, _LONGEST_PAUSE)
-        log.warning("%s; it starts again in %.1f s; turns go on", why, self._pause)
+        log.warning("%s. It is restarted in %.1f s. Turns go on", why, self._pause)
         self._start_at = now + self._pause
 
     def end(self) -> None:
-        """Tell it to stop, and do not wait for ever."""
+        """Tell the child to stop, and kill it if it has not stopped in 2 s."""
         if self._process is None:
             return
         self._process.terminate()

@@ -1,7 +1,7 @@
-"""One client's socket: bytes both ways, never waiting, never holding more than the protocol allows.
+"""The socket of one client: bytes in both directions, without waiting, and never more of them than the protocol allows.
 
-Owns the limits on unread answers: of a connection here, of its container by the budget.  What the bytes mean is decided
-at the desk.
+The rule it owns: the limits on unread answers, of the connection itself and, by the budget, of its container.
+`protocol/sessions.py` decides what the bytes mean.
 """
 
 import array
@@ -15,21 +15,21 @@ from schedulerd.eventloop.loop import Loop
 from schedulerd.protocol.budget import Budget
 
 READ_BYTES = 1024
-"""Read at once: what one connection says at most before others are heard, some 0.2 ms of usual lines."""
+"""The bytes that are read at once from one connection before others are read: some 0.2 ms of usual lines."""
 _SEND_BUFFER = 4096
 """The kernel doubles it and counts its own overhead, so it holds ten usual lines, and at most 9 KiB a connection.  The
-default is 208 KiB; that memory is the daemon's, and clients that do not read would decide how much of it there is."""
+default is 208 KiB.  That memory counts for the daemon, and clients that do not read would decide how much it is."""
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("=iII")
 _NO_SIGNAL = int(socket.MSG_NOSIGNAL)
 
 
 class Broken(Exception):
-    """The other side has gone."""
+    """The client has gone."""
 
 
 class Deaf(Broken):
-    """The other side, or its container, does not read its answers."""
+    """The client, or its container, does not read its answers."""
 
     def __init__(self, sentence: str, limit: str) -> None:
         super().__init__(sentence)
@@ -62,24 +62,24 @@ class Connection:
         self.descriptor = accepted.fileno()
         self.closing = False
         self.paused = False
-        """Not read from until the budget of its container is filled again."""
+        """Nothing is read from it until the budget of its container is filled again."""
         self._socket = accepted
         self._recv, self._send = accepted.recv, accepted.send
         self._loop = loop
         self._pending = b""
 
     def shrink_send_buffer(self) -> None:
-        """Let the kernel hold little of what the other side does not read."""
+        """Let the kernel hold only few bytes that the client does not read."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
 
     def peer(self) -> tuple[int, int]:
-        """The other side's process id and user id, as the kernel saw them when it connected."""
+        """Return the pid and the user id of the client, as the kernel saw them when it connected."""
         raw = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(raw)
         return pid, uid
 
     def open_pidfd(self) -> int | None:
-        """A descriptor that becomes readable when the peer dies, whoever inherited its socket."""
+        """Open a descriptor that becomes readable when the client dies, even if another process has its socket."""
         try:
             pidfd = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
             os.set_inheritable(pidfd, False)
@@ -88,7 +88,10 @@ class Connection:
         return pidfd
 
     def receive(self) -> bytes | None:
-        """What has come, after a try to send what is unsent; None when nothing has, for all the event said."""
+        """Return the bytes that have come, or None if there are none in spite of the event.
+
+        Before that, try to send the answers that wait.
+        """
         if self._pending:
             self.flush()
         try:
@@ -98,7 +101,7 @@ class Connection:
         except OSError as error:
             raise Broken(str(error)) from None
         if not data:
-            raise Broken("the other side has closed")
+            raise Broken("the client has closed the connection")
         return data
 
     def pause(self) -> None:
@@ -113,12 +116,12 @@ class Connection:
             self._listen()
 
     def _listen(self) -> None:
-        """Wait for what can be dealt with: bytes unless paused, room for answers that wait."""
+        """Wait for bytes unless paused, and for room if answers wait."""
         events = 0 if self.paused else select.EPOLLIN
         self._loop.change(self.descriptor, events | select.EPOLLOUT if self._pending else events)
 
     def send(self, data: bytes) -> None:
-        """Write now what goes now; keep the rest until the other side reads."""
+        """Write as much as goes now.  Keep the rest until the client reads."""
         if not self._pending:
             sent = self._send_now(data)
             if sent == len(data):
@@ -131,9 +134,9 @@ class Connection:
         self._pending += data
         self.budget.unread += len(data)
         if len(self._pending) > MAX_UNREAD_BYTES:
-            raise Deaf("it does not read its answers", "unread-of-connection")
+            raise Deaf("the client does not read its answers", "unread-of-connection")
         if self.budget.unread > self.budget.limits.unread:
-            raise Deaf("the processes of its container do not read their answers", "unread-of-container")
+            raise Deaf("the processes of the container do not read their answers", "unread-of-container")
         if is_first:
             self._listen()
 
@@ -141,7 +144,7 @@ class Connection:
         """Write a line that carries descriptors."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors).tobytes())]
         if self._pending:
-            raise Broken("it has not read the errors before its welcome")
+            raise Broken("the client has not read the errors before its welcome")
         try:
             sent = self._socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
         except OSError as error:
@@ -158,7 +161,7 @@ class Connection:
             raise Broken(str(error)) from None
 
     def flush(self) -> None:
-        """Write of the answers that wait what goes now."""
+        """Write as much of the waiting answers as goes now."""
         sent = self._send_now(self._pending)
         self._pending = self._pending[sent:]
         self.budget.unread -= sent
@@ -170,7 +173,7 @@ class Connection:
         return not self._pending
 
     def close(self) -> None:
-        """Let go of the descriptor, once the batch is over."""
+        """Close the descriptor when the batch is over."""
         self.budget.unread -= len(self._pending)
         self._pending = b""
         self.descriptor = -1

@@ -1,4 +1,4 @@
-"""Notices when entries of a folder come and go."""
+"""The watch on a folder: it notices when entries come and go."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def watch_folder(path: Path) -> int:
-    """A descriptor that becomes readable whenever something comes into the folder or leaves it."""
+    """Return a descriptor that becomes readable whenever an entry comes into the folder or leaves it."""
     descriptor = int(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
     mask = _CREATE | _DELETE | _MOVED_FROM | _MOVED_TO | _DELETE_SELF | _ONLYDIR
     if descriptor < 0 or _libc.inotify_add_watch(descriptor, os.fsencode(path), mask) < 0:

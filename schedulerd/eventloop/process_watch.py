@@ -1,7 +1,7 @@
-"""Notices the death of connected processes, whoever inherited their sockets.
+"""The watch on connected processes: it notices their death, even if another process has inherited their sockets.
 
-Owns the pidfds: one a process, however many connections it has, so that a process that connects without end costs no
-more descriptors than its connections.
+The rule it owns: there is one pidfd for each process, however many connections it has.  So a process that connects
+without end costs no more descriptors than its connections.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from schedulerd.eventloop.loop import Loop
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """A process, and the connections it has."""
+    """A process and its connections."""
 
     pid: int
-    """0 where the kernel does not show it to us: such a process is followed once a connection."""
+    """0 where the kernel does not show the process.  Then it is followed once for each connection."""
     pidfd: int
     clients: set[int] = field(default_factory=set)
 
@@ -31,14 +31,14 @@ class ProcessWatch:
         self._by_client: dict[int, Life] = {}
 
     def follow(self, connection: Connection, pid: int) -> None:
-        """Say so when the process behind a connection dies."""
+        """Call `died` when the process behind a connection dies."""
         life = self._by_pid.get(pid) or self._begin(connection, pid)
         if life is not None:
             life.clients.add(connection.client)
             self._by_client[connection.client] = life
 
     def forget(self, client: int) -> None:
-        """A connection has ended; with its last one a process is followed no longer."""
+        """Forget a connection that has ended.  When the last connection of a process ends, stop following it."""
         life = self._by_client.pop(client, None)
         if life is None:
             return
@@ -58,7 +58,7 @@ class ProcessWatch:
         return life
 
     def _ended(self, life: Life) -> None:
-        # First, so that a new process of the same number is not taken for this one.
+        # This comes first, so that a new process with the same pid is not taken for this one.
         self._by_pid.pop(life.pid, None)
         for client in tuple(life.clients):
             self._died(client)

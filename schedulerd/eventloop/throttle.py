@@ -1,7 +1,7 @@
-"""Postpones the connections of containers that have used up their budget, and reads them again in time.
+"""The throttle: it postpones the connections of containers that have used up their budget, and reads them again later.
 
-The rule it owns: nobody is hung up on for saying too much.  A postponed descriptor is not waited for at all: otherwise
-the loop would be told of it at once, again and again.  The first that was postponed is the first to be read again.
+The rule it owns: no connection is closed because it sends too much.  The loop does not wait for a postponed descriptor
+at all, otherwise epoll would report it again and again.  The connection that was postponed first is read first.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ class Alarms(Protocol):
 
 
 class Source(Protocol):
-    """A descriptor that a container's lines or connections come from."""
+    """A descriptor that brings lines or connections of a container."""
 
     def pause(self) -> None:
         """Stop waiting for it."""
@@ -30,14 +30,14 @@ class Source(Protocol):
 
 
 class Throttle:
-    """What is postponed, by container."""
+    """The postponed sources, by the budget of their container."""
 
     def __init__(self, loop: Alarms) -> None:
         self._waiting: dict[Budget, deque[Source]] = {}
         loop.add_alarm(self.next_alarm, self.resume)
 
     def postpone(self, budget: Budget, source: Source) -> bool:
-        """Leave a source alone until its budget is filled again; return whether it is its container's first."""
+        """Postpone a source until its budget is filled again.  Return whether it is the first of its container."""
         source.pause()
         waiting = self._waiting.get(budget)
         if waiting is not None:
@@ -47,7 +47,7 @@ class Throttle:
         return True
 
     def next_alarm(self) -> Seconds:
-        """When the first container may go on."""
+        """Return when the first container may go on."""
         return min(budget.resumes_at for budget in self._waiting) if self._waiting else FOREVER
 
     def resume(self, now: Seconds) -> None:

@@ -1,7 +1,7 @@
-"""Read an allocation's folder: what the device plugin wrote there, and what the cluster once said of its pod.
+"""The files in an allocation's folder: the allocation itself, and the facts of its pod.
 
-`allocation.json` is the device plugin's.  `pod.json` is ours: a daemon that starts while the API server is away still
-knows caps and weights from it.
+The rule it owns: the device plugin writes `allocation.json`, the scheduler writes `pod.json`.  A daemon that starts
+while the API server is away still knows caps and weights from `pod.json`.
 """
 
 import json
@@ -21,16 +21,16 @@ POD_FILE = "pod.json"
 
 
 def read_allocation(folder: Path) -> Allocation:
-    """Return what the device plugin wrote; refuse the client when it cannot be read."""
+    """Return the allocation that the device plugin wrote.  Refuse the client if it cannot be read."""
     try:
         found = parse((folder / ALLOCATION_FILE).read_text())
     except (OSError, ValueError) as error:
-        raise NotYours(f"the allocation behind this socket cannot be read: {error}") from None
+        raise NotYours(f"{ALLOCATION_FILE} of this socket's allocation cannot be read: {error}") from None
     return replace(found, uuids=tuple(map(sys.intern, found.uuids)))  # as in protocol/codec.py
 
 
 def read_pod(folder: Path, allocation: Allocation) -> PodFacts | None:
-    """What the cluster said of this very allocation earlier."""
+    """Return the pod's facts that were kept for this very allocation, or None."""
     try:
         found = json.loads((folder / POD_FILE).read_text())
         if (
@@ -43,21 +43,21 @@ def read_pod(folder: Path, allocation: Allocation) -> PodFacts | None:
 
 
 def _pod_from(found: Mapping[str, object]) -> PodFacts:
-    facts = PodFacts(**found)  # type: ignore[arg-type]  # it is our own file; a wrong type is found by its use
+    facts = PodFacts(**found)  # type: ignore[arg-type]  # it is our own file; a wrong type is noticed when it is used
     mode = None if facts.mode is None else Mode(facts.mode)
     kind = None if facts.allocation is None else AllocationKind(facts.allocation)
     return replace(facts, mode=mode, allocation=kind)
 
 
 def write_pod(folder: Path, allocation: Allocation, facts: PodFacts) -> None:
-    """Keep what the cluster said; whole or not at all."""
+    """Write the pod's facts, whole or not at all."""
     temporary = folder / f".{POD_FILE}"
     temporary.write_text(json.dumps({"of": allocation.container, **asdict(facts)}))
     temporary.replace(folder / POD_FILE)
 
 
 def describe(allocation: Allocation, facts: PodFacts) -> Container:
-    """The container that an allocation and what is known of its pod make."""
+    """Return the container that an allocation and the facts of its pod describe."""
     alone = len(allocation.uuids) == 1
     usual = Container(key=allocation.container, gpus=allocation.uuids)
     return replace(

@@ -1,7 +1,7 @@
-"""Who a client is: the allocation whose socket it could reach, and what the cluster says of that allocation.
+"""The identity of clients: the allocation whose socket a client could reach, and the cluster's facts of its pod.
 
-The rule it owns: a container's GPUs come from its folder alone; the cluster adds pod, weight, priority and caps, and
-the welcome waits for them at most two seconds.  What was once said of an allocation holds while the cluster is silent.
+The rule it owns: a container's GPUs come only from its folder.  The cluster adds pod, weight, priority and caps, and
+the welcome waits for them at most two seconds.  Facts that were once told hold while the cluster does not answer.
 """
 
 import logging
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 _FOR_EVERY_USER = 0o666
 _LOOK_AGAIN: Seconds = 10.0
-"""A folder that was missed all the same is found then."""
+"""A folder that inotify missed is found then."""
 _FORGET_AT_ONCE = 100
-"""As many lines to the observer as it surely takes; the rest is forgotten at the next look."""
+"""The number of lines that the observer takes for sure.  The rest is forgotten at the next look."""
 _POD_UID = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 
 
@@ -50,14 +50,14 @@ class Waiting:
 
 @dataclass(slots=True)
 class Listening:
-    """A folder we listen in."""
+    """A folder with a listening socket of ours."""
 
     listener: socket.socket
     inode: int
 
 
 class AllocationRegistry:
-    """The allocations' folders and the clients that came through them."""
+    """The registry of allocations: their folders, and the clients that came through them."""
 
     def __init__(self, folder: Path, server: Server, node: Node, tell: Callable[[Line], int]) -> None:
         self.folder = folder
@@ -68,11 +68,11 @@ class AllocationRegistry:
         self._waiting: list[Waiting] = []
         self._known: dict[str, Allocation] = {}
         self._current: dict[str, Allocation] = {}
-        """By folder: what was last read there."""
+        """By folder: the allocation that was last read there."""
         self._doubted: dict[str, set[int]] = {}
-        """Clients that were refused by what was known, while the cluster did not confirm it."""
+        """By container: clients that were refused by the known facts, before the cluster confirmed those facts."""
         self._foreign: dict[str, set[str]] = {}
-        """Pods whose processes the cluster has confirmed to be none of the container's."""
+        """By container: pods whose processes do not belong to it, as the cluster has confirmed."""
         self.lookups = Lookups(tell, self._is_wanted)
         self._tell = tell
         self._look_at: Seconds = 0.0
@@ -81,13 +81,13 @@ class AllocationRegistry:
     # ------------------------------------------------------------------ following the folders
 
     def start(self) -> None:
-        """Listen in every folder there is, and in those that come."""
+        """Listen in every folder, and in each folder that comes later."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._watch = watch_folder(self.folder)
         except OSError as error:
             raise Unusable(
-                f"cannot follow {self.folder}: {error.strerror}. Choose another with --allocations."
+                f"cannot watch {self.folder}: {error.strerror}. Choose another folder with --allocations."
             ) from None
         self.server.sessions.turns.histories.kept = FOREVER  # as long as the folder is there
         loop = self.server.loop
@@ -107,7 +107,7 @@ class AllocationRegistry:
         self._look(self.server.loop.clock())
 
     def _look(self, now: Seconds) -> None:
-        """Bring what we listen to up to date with what is there."""
+        """Bring the listening sockets up to date with the folders."""
         self._look_at = now + _LOOK_AGAIN
         there = _folders(self.folder)
         for name in [one for one, have in self._listening.items() if there.get(one) != have.inode]:
@@ -129,7 +129,7 @@ class AllocationRegistry:
         self._listening[name] = Listening(listener, inode)
 
     def _gone(self, there: Mapping[str, int]) -> list[str]:
-        """Containers whose folder has gone, or is another's now, and of which no process is here."""
+        """Return containers that have no folder of their own any more and no connected process."""
         for name in self._current.keys() - there.keys():
             del self._current[name]
         current = {allocation.container for allocation in self._current.values()}
@@ -145,14 +145,14 @@ class AllocationRegistry:
         self._tell(Line("forget", {"key": key}))
 
     def stop(self) -> None:
-        """Take our sockets out of the folders."""
+        """Remove our sockets from the folders."""
         for name in self._listening:
             (self.folder / name / SOCKET_NAME).unlink(missing_ok=True)
 
-    # ------------------------------------------------------------------ who is it
+    # ------------------------------------------------------------------ finding the container of a client
 
     def find(self, client: int, _hello: Hello) -> Container | None:
-        """The container behind a connection, or None while the cluster is asked."""
+        """Return the container behind a connection, or None while the cluster is asked."""
         connection = self.server.connections[client]
         allocation = read_allocation(self.folder / connection.folder)
         self._known[allocation.container] = self._current[connection.folder] = allocation
@@ -166,10 +166,10 @@ class AllocationRegistry:
             return describe(allocation, facts)
         if foreign in self._foreign.get(allocation.container, ()):
             raise self._not_yours(facts, foreign)
-        return None  # what is known may be of an older pod of that name: asked once more
+        return None  # the known facts may be of an older pod of the same name: ask once more
 
     def _last_said(self, allocation: Allocation) -> PodFacts | None:
-        """What the cluster has said so far; without a uid it is not its last word."""
+        """Return the facts that the cluster has told so far.  Without a uid they are not final."""
         facts = self.node.pods.get(allocation.container)
         if facts is None or not facts.uid:
             facts = read_pod(self.folder / allocation.key, allocation) or facts
@@ -181,23 +181,26 @@ class AllocationRegistry:
         return self.pod_of(connection.peer()[0])
 
     def _foreign_pod(self, connection: Connection, facts: PodFacts) -> str | None:
-        """The second check: the pod that the process runs in, where the kernel shows us that it is not the socket's."""
+        """Do the second check: return the pod of the process if the kernel shows that it is not the socket's pod."""
         uid = self._pod_behind(connection) if facts.uid else None
         return None if uid == facts.uid else uid
 
     def _not_yours(self, facts: PodFacts, foreign: str) -> NotYours:
         self.node.foreign += 1
-        return NotYours(f"this socket was given to a container of pod {facts.uid}, not of {foreign}")
+        return NotYours(
+            f"this socket belongs to a container of the pod with uid {facts.uid}, but the process runs in the pod with"
+            f" uid {foreign}"
+        )
 
     def ask_cluster(self, connection: Connection, _hello: Hello) -> None:
-        """The welcome waits: ask the observer."""
-        allocation = self._current[connection.folder]  # as `find` has just read it: the folder may be gone by now
+        """Ask the observer for the facts that a client's welcome waits for."""
+        allocation = self._current[connection.folder]  # `find` has just read it; the folder may be gone by now
         now = self.server.loop.clock()
         self._waiting.append(Waiting(connection.client, allocation, now + IDENTITY_SECONDS))
         self.lookups.put(allocation, self._pod_behind(connection), now)
 
     def observer_came(self) -> None:
-        """Ask it whatever nobody has answered yet."""
+        """Send all open lookups to an observer that has come."""
         self.lookups.put_all(self.server.loop.clock())
 
     def _is_wanted(self, key: str) -> bool:
@@ -208,7 +211,7 @@ class AllocationRegistry:
         )
 
     def answered(self, key: str, facts: PodFacts) -> None:
-        """The cluster has said who an allocation belongs to, or (without a uid) that it cannot say yet."""
+        """Handle the cluster's answer: the pod of an allocation, or (without a uid) that it is not known yet."""
         allocation = self._known.get(key)
         if allocation is None:
             return
@@ -221,7 +224,7 @@ class AllocationRegistry:
             self._admit(one)
 
     def _learn(self, allocation: Allocation, facts: PodFacts) -> None:
-        """What holds from now on, for this daemon and the next."""
+        """Keep final facts, for this daemon and the next, and apply them to connected clients."""
         key = allocation.container
         before = self.node.pods.get(key)
         self.node.pods[key] = facts
@@ -230,29 +233,33 @@ class AllocationRegistry:
             self._keep(allocation, facts)
             self._update_those_welcomed(describe(allocation, facts))
         for client in (*self._doubted.pop(key, ()), *self._foreigners(key, facts)):
-            self.server.hang_up(client)  # it comes again, and is judged by what is known now
+            self.server.hang_up(client)  # it comes again, and the facts of now decide
 
     def _foreigners(self, key: str, facts: PodFacts) -> list[int]:
-        """Clients that were let in while nothing was known, and should not have been."""
+        """Return clients of another pod that were let in while nothing was known."""
         container = self.server.sessions.turns.containers.get(key)
         inside = [self.server.connections.get(client) for client in (container.processes if container else ())]
         return [one.client for one in inside if one is not None and self._foreign_pod(one, facts) is not None]
 
     def _learn_a_part(self, key: str, facts: PodFacts) -> None:
-        """For who reads the status; it is neither kept nor the last word."""
+        """Keep facts without a uid for the status only.  They are not written to the folder and not final."""
         if not self.node.pods.get(key, facts).uid:
             self.node.pods[key] = facts
 
     def _keep(self, allocation: Allocation, facts: PodFacts) -> None:
         if self._current.get(allocation.key) != allocation:
-            return  # its slots were given out again, and what is kept there is the next one's
+            return  # its slots were given out again, and the file there belongs to the next container
         try:
             write_pod(self.folder / allocation.key, allocation, facts)
         except OSError as error:
-            log.warning("cannot keep what the cluster said of %s: %s", allocation.container, error)
+            log.warning(
+                "cannot write the facts of container %s into its folder: %s. They are lost when the daemon restarts",
+                allocation.container,
+                error,
+            )
 
     def _update_those_welcomed(self, facts: Container) -> None:
-        """A late answer: what the hook was told of caps may be wrong, so it is told anew."""
+        """Apply a late answer.  If it changes the welcome (cap, kind of memory, mode), the processes come again."""
         container = self.server.sessions.turns.containers.get(facts.key)
         if container is None:
             return
@@ -262,7 +269,7 @@ class AllocationRegistry:
             operator.make_reconnect(turns, container, now)
 
     def _admit(self, waiting: Waiting) -> None:
-        """By what is known now, were it nothing."""
+        """Admit the waiting client with the facts that are known, even if there are none."""
         connection = self.server.connections.get(waiting.client)
         if connection is None:
             return
@@ -273,9 +280,9 @@ class AllocationRegistry:
             container = describe(waiting.allocation, facts)
             self.server.sessions.identified(waiting.client, container, self.server.loop.clock())
             return
-        if self.lookups.is_open(key):  # the cluster is silent: it is heard again when the cluster speaks
+        if self.lookups.is_open(key):  # the cluster does not answer: this is decided again when it does
             self._doubted.setdefault(key, set()).add(waiting.client)
-        else:  # it has just said so: from now on refused at once
+        else:  # the cluster has just confirmed it: processes of that pod are refused at once from now on
             self._foreign.setdefault(key, set()).add(foreign)
         self.server.sessions.turned_away(waiting.client, self._not_yours(facts, foreign))
 
@@ -285,12 +292,17 @@ class AllocationRegistry:
     def _give_up(self, now: Seconds) -> None:
         while self._next_deadline() <= now:
             one = self._waiting.pop(0)
-            log.warning("the cluster says nothing of %s: it goes on with the defaults", one.allocation.container)
+            log.warning(
+                "the cluster has not said in %d s which pod container %s belongs to. It runs with the defaults until"
+                " the cluster answers",
+                IDENTITY_SECONDS,
+                one.allocation.container,
+            )
             self._admit(one)
 
 
 def pod_uid_of(pid: int) -> str | None:
-    """The pod that a process runs in, by its cgroup; None where we cannot see it."""
+    """Return the pod that a process runs in, by its cgroup; None where the cgroup cannot be read."""
     if pid <= 0:
         return None
     try:
@@ -301,7 +313,10 @@ def pod_uid_of(pid: int) -> str | None:
 
 
 def _folders(folder: Path) -> dict[str, int]:
-    """The allocations that are there, with their folders' inodes; a name with a dot in front is not ready, or going."""
+    """Return the allocations with the inodes of their folders.
+
+    A folder whose name begins with a dot is not ready, or about to be removed.
+    """
     found: dict[str, int] = {}
     try:
         with os.scandir(folder) as entries:

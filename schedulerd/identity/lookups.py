@@ -1,7 +1,7 @@
-"""What the cluster has not answered yet: whose allocation it is, asked again until it says so.
+"""Open lookups: the cluster is asked which pod an allocation belongs to, again and again until it answers.
 
-Owns when each question is put: at once, then after pauses that grow, and only while somebody waits for the answer or
-runs without it.
+The rule it owns: when each lookup is sent.  It is sent at once, then after pauses that grow, and only while a client
+waits for the answer or runs without it.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,19 @@ _LONGEST_PAUSE: Seconds = 30.0
 
 @dataclass(slots=True)
 class Lookup:
-    """One that is open."""
+    """A lookup without an answer."""
 
     allocation: Allocation
     uid: str
-    """The pod that a process of it was seen in: what the observer knows of another pod of that name is old."""
+    """The uid of the pod that one of its processes was seen in.  The observer passes over another pod of the same
+    name, which must be older."""
     ask_at: Seconds = FOREVER
-    """When it is put again; never, while nobody is there."""
+    """When it is sent again.  Never while no process of the container is there."""
     pause: Seconds = _FIRST_PAUSE
 
 
 class Lookups:
-    """The open ones, by container."""
+    """The open lookups, by container."""
 
     def __init__(self, ask: Callable[[Line], int], is_wanted: Callable[[str], bool]) -> None:
         self._ask = ask
@@ -38,7 +39,7 @@ class Lookups:
         self.next_alarm: Seconds = FOREVER
 
     def put(self, allocation: Allocation, uid: str | None, now: Seconds) -> None:
-        """Somebody wants to know; one that is asked already, or will be soon, is not asked again for that."""
+        """Open a lookup for a client.  One that was sent already, or will be soon, is not sent again for it."""
         lookup = self._open.setdefault(allocation.container, Lookup(allocation, ""))
         lookup.uid = uid or lookup.uid
         if lookup.ask_at == FOREVER:
@@ -46,7 +47,7 @@ class Lookups:
             self._set_alarm()
 
     def put_due(self, now: Seconds) -> None:
-        """Ask again what it is time for."""
+        """Send the lookups again that are due."""
         for key, lookup in self._open.items():
             if lookup.ask_at > now:
                 continue
@@ -57,18 +58,18 @@ class Lookups:
         self._set_alarm()
 
     def put_all(self, now: Seconds) -> None:
-        """Somebody has come who may know."""
+        """Send all lookups now, because an observer has come that may know the answers."""
         for key, lookup in self._open.items():
             if self._is_wanted(key):
                 self._put(lookup, now)
         self._set_alarm()
 
     def is_open(self, key: str) -> bool:
-        """It has no answer yet."""
+        """Return whether a container's lookup has no answer yet."""
         return key in self._open
 
     def close(self, key: str) -> None:
-        """It is answered, or nobody will want to know any more."""
+        """Close a lookup that is answered, or that no client will need any more."""
         if self._open.pop(key, None) is not None:
             self._set_alarm()
 

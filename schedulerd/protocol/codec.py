@@ -1,7 +1,7 @@
-"""The wire's codec: lines to messages and back, each verb one entry of a table.
+"""The codec of the wire: lines to messages and back, with one entry of a table for each verb.
 
-Owns which keys a verb needs and what form their values have (`PROTOCOL.md`).  Whatever arrives, it is a message or a
-`Refused` with a sentence.
+The rule it owns: the keys that a verb needs and the form of their values (`PROTOCOL.md`).  Whatever arrives, the result
+is a message, or a `Refused` with a sentence.
 """
 
 import re
@@ -34,9 +34,9 @@ def _read(words: Words, key: str, reader: Callable[[str], T]) -> T:
     try:
         return reader(words[key])
     except KeyError:
-        raise BadForm(f"{key} is missing") from None
+        raise BadForm(f"the key {key} is missing") from None
     except ValueError:
-        raise BadForm(f"{key}={words[key][:80]} is not a value it can have") from None
+        raise BadForm(f"{key}={words[key][:80]} is not a valid value. PROTOCOL.md has the form of each key") from None
 
 
 def _maybe(words: Words, key: str, reader: Callable[[str], T]) -> T | None:
@@ -62,7 +62,10 @@ def _number(form: re.Pattern[str], least: int, most: int) -> Callable[[str], int
 
 
 def _gpu(text: str) -> str:
-    """Interned: a GPU's name is looked up in many small tables, and one object is found without being read."""
+    """Return the interned name of a GPU.
+
+    It is looked up in many small tables, and an object that is the same is found without a comparison of its text.
+    """
     if not is_gpu_uuid(text):
         raise ValueError(text)
     return sys.intern(text)
@@ -75,7 +78,7 @@ _size = _number(_COUNT, 0, limits.LARGEST_BYTES)
 def _gpus(text: str) -> tuple[str, ...]:
     gpus = tuple(map(_gpu, text.split(",")))
     if len(gpus) > MOST_GPUS:
-        raise TooMany(f"{len(gpus)} GPUs are named, more than {MOST_GPUS}")
+        raise TooMany(f"{len(gpus)} GPUs are named. At most {MOST_GPUS} are allowed")
     if len(set(gpus)) != len(gpus):
         raise ValueError(text)
     return gpus
@@ -94,7 +97,7 @@ def _reason(text: str) -> str:
 
 def _hello(words: Words) -> messages.Hello:
     if _read(words, "v", _matching(_NAME)) != str(numbers.VERSION):
-        raise WrongVersion(f"this daemon speaks version {numbers.VERSION}")
+        raise WrongVersion(f"this daemon speaks only version {numbers.VERSION}")
     return messages.Hello(
         pid=_read(words, "pid", _number(_COUNT, 0, 2**31)),
         gpus=_read(words, "gpus", _gpus),
@@ -142,15 +145,15 @@ VERBS: dict[str, Callable[[Words], messages.ClientMessage]] = {
 
 
 def split(raw: bytes) -> Line:
-    """The line in `raw`, its verb not yet looked at."""
+    """Return the line in `raw`.  Its verb is not checked yet."""
     try:
         return decode(raw)
     except BadLine as error:
         raise BadForm(str(error)) from None
 
 
-# On the path of every hand-off.  A program repeats the very same `want`, and `done` comes in few forms: both are read
-# here without being taken apart; whatever looks different goes the long way, with the same result (a test says so).
+# On the path of every hand-off.  A program repeats the very same `want`, and `done` comes in few forms.  Both are read
+# here without being split into keys.  Other lines go the long way, with the same result (a test checks it).
 _USUAL_DONE = re.compile(
     rb"done turn=([0-9a-f]{8}\.[1-9][0-9]{0,18})(?: reason=(yield|idle|exit))?(?: busy_us=([0-9]{1,17}))?"
 ).fullmatch
@@ -162,7 +165,7 @@ _SHORT = 256
 
 
 def read_usual(raw: bytes) -> messages.ClientMessage | None:
-    """The message of a line that comes often; None for any other line."""
+    """Return the message of a line that comes often; None for any other line."""
     known = _KNOWN_WANTS.get(raw)
     if known is not None:
         return known
@@ -174,16 +177,22 @@ def read_usual(raw: bytes) -> messages.ClientMessage | None:
 
 
 def remember(raw: bytes, message: messages.ClientMessage) -> None:
-    """Know this line by sight from now on, if it is one that comes often."""
-    if type(message) is messages.Want and len(raw) <= _SHORT and len(_KNOWN_WANTS) < _MAX_KNOWN_WANTS:
+    """Remember the message of this line, if it is a short `want`.
+
+    A container that never says the same line twice fills the table.  Then the whole table is forgotten, and each other
+    line is read the long way once.  A container's budget of lines allows it to do that once a second.
+    """
+    if type(message) is messages.Want and len(raw) <= _SHORT:
+        if len(_KNOWN_WANTS) >= _MAX_KNOWN_WANTS:
+            _KNOWN_WANTS.clear()
         _KNOWN_WANTS[raw] = message
 
 
 def read(line: Line) -> messages.ClientMessage:
-    """The message that a line means."""
+    """Return the message that a line means."""
     reader = VERBS.get(line.verb)
     if reader is None:
-        raise UnknownVerb(f"there is no verb {line.verb}; there are {', '.join(VERBS)}")
+        raise UnknownVerb(f"there is no verb {line.verb}. The verbs are {', '.join(VERBS)}")
     return reader(line.words)
 
 
@@ -217,7 +226,10 @@ def _write_grant(one: messages.Grant) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _after_the_turn(grant: tuple[tuple[str, ...], int, bool, bool, int]) -> str:
-    """What grants repeat, made once: it is on the path of every hand-off.  No value here can need an escape."""
+    """Return the part of a grant that repeats.  It is kept, since it is on the path of every hand-off.
+
+    No value here can need an escape.
+    """
     gpus, quantum_ms, shared, waiting, keep_ms = grant
     return (
         f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(shared)}"
@@ -258,5 +270,5 @@ WRITERS: dict[type, Callable[..., bytes]] = {
 
 
 def write(message: messages.Answer) -> bytes:
-    """The line of a message, newline included."""
+    """Return the line of a message, newline included."""
     return WRITERS[type(message)](message)

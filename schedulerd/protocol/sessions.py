@@ -1,7 +1,7 @@
-"""The conversations: bytes of connections in, orders for the shell out; everything between is decided here.
+"""The sessions of connections: bytes of connections come in, orders for the shell go out.
 
-The rule it owns: what a connection may say when (`hello` first, once, in time), and that whatever it says, the answer
-is a sentence and the others notice nothing.  Does no I/O: the clock and what the cluster knows arrive as arguments.
+The rule it owns: which line a connection may send when (`hello` first, once, in time).  Whatever it sends, the answer
+is a sentence, and other connections notice nothing.  No I/O: the clock and the cluster's answers are arguments.
 """
 
 from collections.abc import Callable
@@ -20,20 +20,20 @@ from schedulerd.policies import FOREVER, Seconds
 from schedulerd.protocol import codec
 
 MAX_CONNECTIONS_OF_A_FOLDER = 2 * LEDGER_SLOTS
-"""Connections; it may have half as many processes, and each may come again before its old one is known to be gone."""
+"""A container may have half as many processes.  Each may connect again before the end of its old one is seen."""
 USUAL_VERBS: dict[type, str] = {messages.Want: "want", messages.Done: "done"}
 
 
 class Registry(Protocol):
-    """Where containers are known from: the cluster, or what the client says of itself."""
+    """A source of containers: the allocations' folders, or the client's own words."""
 
     def find(self, client: int, hello: messages.Hello) -> Container | None:
-        """The container, or None when the answer comes later; may refuse."""
+        """Return the container, or None if the answer comes later.  A client can be refused."""
 
 
 @dataclass(slots=True)
 class Session:
-    """One connection."""
+    """The state of one connection."""
 
     client: int
     folder: str = ""
@@ -46,19 +46,19 @@ class Session:
 
 
 class Sessions:
-    """All conversations and the core behind them."""
+    """All sessions, and the core behind them."""
 
     def __init__(self, turns: Turns, registry: Registry) -> None:
         self.turns = turns
         self.registry = registry
         self.by_client: dict[int, Session] = {}
         self.between: Callable[[], None] = lambda: None
-        """Called after each line of several; the shell carries out what was decided up to there."""
+        """Called between lines that came together: the shell carries out the orders up to there."""
         self.refusals: dict[str, int] = {}
         self._crowds: dict[str, int] = {}
-        """Connections by the folder that they came through."""
+        """By folder: the number of connections that came through it."""
         self._strangers: dict[int, Seconds] = {}
-        """Who has not said hello, and since when; in the order they came."""
+        """By client that has not said hello: since when, in the order of arrival."""
         self._handlers: dict[type, Callable[..., None]] = {
             messages.Want: self._want,
             messages.Done: turns.done,
@@ -67,7 +67,7 @@ class Sessions:
         }
 
         self.take_orders = turns.take_orders
-        """What the shell is to do; in this order."""
+        """Returns the orders for the shell, in the order in which it carries them out."""
 
     def _order(self, order: Order) -> None:
         self.turns.grants.orders.append(order)
@@ -75,17 +75,20 @@ class Sessions:
     # ------------------------------------------------------------------ connections
 
     def connected(self, client: int, now: Seconds, *, folder: str = "", peer: int = UNKNOWN) -> None:
-        """Begin a conversation, by an allocation's own socket or by everybody's, with the process `peer`."""
+        """Begin a session with the process `peer`.
+
+        `folder` names the allocation whose socket it came through; it is empty for the shared socket.
+        """
         one = self.by_client[client] = Session(client, folder, peer)
         self._strangers[client] = now
         crowd = self._crowds[folder] = self._crowds.get(folder, 0) + 1
         if len(self.by_client) > numbers.MAX_CONNECTIONS:
-            self._refuse(one, TooMany("there is no room for another connection"), "")
+            self._refuse(one, TooMany(f"the daemon has {numbers.MAX_CONNECTIONS} connections and takes no more"), "")
         elif folder and crowd > MAX_CONNECTIONS_OF_A_FOLDER:
             self._refuse(one, TooMany(f"a container has at most {MAX_CONNECTIONS_OF_A_FOLDER} connections"), "")
 
     def gone(self, client: int, now: Seconds) -> None:
-        """A connection has ended, or its process has died."""
+        """End a session whose connection has ended or whose process has died."""
         self._strangers.pop(client, None)
         one = self.by_client.pop(client, None)
         if one is not None:
@@ -96,20 +99,20 @@ class Sessions:
             self.turns.leave(client, now)
 
     def next_stranger_alarm(self) -> Seconds:
-        """When the one that has been silent longest must be hung up on."""
+        """Return when the connection that has been silent longest must be closed."""
         for since in self._strangers.values():
             return since + numbers.HELLO_SECONDS
         return FOREVER
 
     def hang_up_on_silent(self, now: Seconds) -> None:
-        """Hang up on those that have not said hello in time."""
+        """Close the connections that have not said hello in time."""
         while self.next_stranger_alarm() <= now:
             client = next(iter(self._strangers))
             del self._strangers[client]
-            self._refuse(self.by_client[client], NoHello(f"no hello within {numbers.HELLO_SECONDS} s"), "")
+            self._refuse(self.by_client[client], NoHello(f"no hello came within {numbers.HELLO_SECONDS} s"), "")
 
     def received(self, client: int, data: bytes, now: Seconds) -> None:
-        """Bytes have come from a connection."""
+        """Handle bytes of a connection."""
         one = self.by_client.get(client)
         if one is None or one.closing:
             return
@@ -122,7 +125,7 @@ class Sessions:
             if line is not lines[-1]:
                 self.between()  # a grant goes out before the next line is looked at
         if len(one.buffer) >= LONGEST and not one.closing:
-            self._refuse(one, TooLong(f"{LONGEST} bytes without a newline"), "")
+            self._refuse(one, TooLong(f"{LONGEST} bytes came without a newline"), "")
 
     def _line(self, one: Session, raw: bytes, now: Seconds) -> None:
         usual = codec.read_usual(raw) if one.welcomed else None
@@ -139,13 +142,13 @@ class Sessions:
         verb = ""
         try:
             if len(raw) >= LONGEST:
-                raise TooLong(f"a line of {len(raw) + 1} bytes")
+                raise TooLong(f"a line has {len(raw) + 1} bytes. At most {LONGEST} are allowed")
             line = codec.split(raw)
             verb = line.verb
             if one.welcomed:
                 message = codec.read(line)
-                codec.remember(raw, message)
                 self._dispatch(one, message, now)
+                codec.remember(raw, message)  # only now: a want of GPUs that it does not have is refused
             else:
                 self._greet(one, line, now)
         except Refused as error:
@@ -153,7 +156,7 @@ class Sessions:
 
     def _dispatch(self, one: Session, message: messages.ClientMessage, now: Seconds) -> None:
         if type(message) is messages.Hello:
-            raise HelloAgain("hello was said already")
+            raise HelloAgain("hello was said already on this connection")
         self._handlers[type(message)](one.client, message, now)
 
     def _refuse(self, one: Session, error: Refused, verb: str) -> None:
@@ -169,9 +172,9 @@ class Sessions:
 
     def _greet(self, one: Session, line: Line, now: Seconds) -> None:
         if line.verb != "hello":
-            raise NoHello("say hello first")
+            raise NoHello("the first line must be hello")
         if one.hello is not None:
-            raise HelloAgain("hello was said already; the welcome is on its way")
+            raise HelloAgain("hello was said already on this connection. Wait for the welcome")
         message = codec.read(line)
         assert isinstance(message, messages.Hello)
         container = self.registry.find(one.client, message)
@@ -183,7 +186,7 @@ class Sessions:
             self._admit(one, message, container, now)
 
     def identified(self, client: int, container: Container, now: Seconds) -> None:
-        """What the cluster knows of a container has come, or the wait for it is over."""
+        """Admit a client whose container is known now, or whose wait for the cluster is over."""
         one = self.by_client.get(client)
         if one is None or one.closing or one.welcomed or one.hello is None:
             return
@@ -194,7 +197,7 @@ class Sessions:
             self._refuse(one, error, "hello")
 
     def turned_away(self, client: int, error: Refused) -> None:
-        """Whom the lookup did not confirm."""
+        """Refuse a client whose pod could not be verified."""
         one = self.by_client.get(client)
         if one is not None and not one.closing:
             one.hello = None
@@ -205,7 +208,7 @@ class Sessions:
         facts = told if container is None else container.facts
         foreign = [gpu for gpu in hello.gpus if gpu not in facts.gpus]
         if foreign:
-            raise NotYours(f"{foreign[0]} was not given to this container; it has {', '.join(facts.gpus)}")
+            raise NotYours(f"{foreign[0]} was not given to this container. It has {', '.join(facts.gpus)}")
         slot = self.turns.join(one.client, told, pid=hello.pid, peer=one.peer)
         self._strangers.pop(one.client, None)
         one.hello, one.welcomed = hello, True
@@ -239,7 +242,7 @@ class Sessions:
 
 
 def believed(hello: messages.Hello) -> Container:
-    """The container that a stand-alone client says it is."""
+    """Return the container that a stand-alone client says it is."""
     usual = Container(key=hello.container or f"pid-{hello.pid}", gpus=hello.gpus)
     return replace(
         usual,

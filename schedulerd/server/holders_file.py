@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from schedulerd.core.model import SOMEBODY, UNKNOWN
+from schedulerd.core.model import UNKNOWN, UNKNOWN_HOLDER
 
 Seconds = float
 Pids = tuple[int, ...]
@@ -34,7 +34,7 @@ _SIZE = _FIRST + _GPUS * _GPU_SIZE
 _COUNT_AT = 64
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 NOBODY: Mapping[str, Pids] = {}
-ANYBODY: Mapping[str, Pids] = {SOMEBODY: (UNKNOWN,)}
+ANYBODY: Mapping[str, Pids] = {UNKNOWN_HOLDER: (UNKNOWN,)}
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Footprint:
         """Until when a GPU stays shut, and which containers may still be on it, with which processes each."""
         before = self.before.get(uuid, self._otherwise)
         if before is ANYBODY:
-            self.mark(uuid, SOMEBODY, ANYBODY[SOMEBODY])  # the daemon after this one must know it too
+            self.mark(uuid, UNKNOWN_HOLDER, ANYBODY[UNKNOWN_HOLDER])  # the daemon after this one must know it too
         return (self._now + self._window, before) if before else (-float("inf"), NOBODY)
 
     def mark(self, uuid: str, container: str, pids: Pids) -> None:
@@ -147,6 +147,6 @@ def _read_place(raw: bytes, at: int) -> dict[str, Pids]:
     for index in range(min(count, _HOLDERS)):
         name, number, *pids = _HOLDER.unpack_from(raw, at + _GPU.size + index * _HOLDER.size)
         unnamed = (UNKNOWN,) * (number - _PIDS)
-        key = name.rstrip(b"\0").decode(errors="replace") if len(name.rstrip(b"\0")) < _NAME else SOMEBODY
+        key = name.rstrip(b"\0").decode(errors="replace") if len(name.rstrip(b"\0")) < _NAME else UNKNOWN_HOLDER
         holders[key] = (*pids[: min(number, _PIDS)], *unnamed)
     return holders

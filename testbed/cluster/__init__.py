@@ -1,1 +1,1 @@
-"""A real Kubernetes on this machine: `control_plane` (no root) and `node` (root), both from the package registries."""
+"""A real Kubernetes on this machine, from package registries: `control_plane` (no root) and `node` (root)."""

@@ -1,6 +1,6 @@
-"""`python -m testbed.cluster up | down | image`: what `make cluster-up`, `make cluster-down` and `make image` run.
+"""`python -m testbed.cluster up | down | image`: the commands behind `make cluster-up`, `cluster-down` and `image`.
 
-The rule here: it says what it does and how far it is, and ends with what to try.
+The rule: each command says what it does and how far it is, and ends with commands to try.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from testbed.cluster.supplies import image
 from testbed.cluster.supplies.image import Target
 
 _KEPT = "kept"
-"""A file in a run's folder: `up` made it and `down` ends it."""
+"""The name of a file in a run's folder: `up` made the run, and `down` ends it."""
 _BEGAN = time.monotonic()
 
 
@@ -27,7 +27,7 @@ def say(line: str) -> None:
 
 
 def up(arguments: argparse.Namespace) -> None:
-    """A cluster that stays, with the project's image in it."""
+    """Start a cluster that stays, with the project's image in it."""
     check_machine(say=say)
     leftovers.remove_abandoned(say=say)
     if running := list(_kept()):
@@ -68,7 +68,7 @@ def _tell_what_to_try(made: Cluster, *, with_image: bool) -> None:
 
 
 def down(_: argparse.Namespace) -> None:
-    """End what `up` began, and whatever killed runs left behind."""
+    """End the cluster of `up`, and remove what killed runs left behind."""
     ended = leftovers.remove_abandoned(say=say)
     for run in list(_kept()):
         say(f"ending the cluster of run {run.name}")
@@ -78,7 +78,7 @@ def down(_: argparse.Namespace) -> None:
 
 
 def make_image(_: argparse.Namespace) -> None:
-    """Both images, and into the nodes that `up` began."""
+    """Build both images, and import them into the nodes of `up`."""
     archives = {target: image.archive(target, say=say) for target in Target}
     for target, archive in archives.items():
         say(f"{target.value}: {archive} ({archive.stat().st_size / 1e6:.0f} MB)")
@@ -112,7 +112,7 @@ def main(words: list[str]) -> int:
         print(f"nvshare-guard: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("nvshare-guard: interrupted; what was begun has been taken away", file=sys.stderr)
+        print("nvshare-guard: interrupted; everything that was started has been removed", file=sys.stderr)
         return 130
     return 0
 

@@ -1,7 +1,7 @@
 """What is made once and kept: `~/.cache/nvshare-guard` (or under `XDG_CACHE_HOME`), one folder a key.
 
-The rule here: a folder with its final name is whole.  It is filled under another name and renamed, behind a file lock,
-so that two makers at once do the work once and a killed one leaves nothing that looks finished.
+The rule: a folder with its final name is complete.  It is filled under another name and renamed, behind a file lock.
+So two makers at once do the work once, and a killed maker leaves nothing that looks finished.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ def root() -> Path:
 
 
 def digest(*parts: bytes) -> str:
-    """A short key of what something is made from."""
+    """Return a short key of the things that something is made from."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(hashlib.sha256(part).digest())
@@ -32,7 +32,7 @@ def digest(*parts: bytes) -> str:
 
 @contextmanager
 def locked(path: Path, *, say: Say = lambda _: None) -> Iterator[None]:
-    """Alone with `path`'s lock; a killed holder's lock falls with it."""
+    """Hold the lock of `path`; the lock of a killed holder falls with it."""
     with path.open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def locked(path: Path, *, say: Say = lambda _: None) -> Iterator[None]:
 
 
 def filled(name: str, fill: Callable[[Path], None], *, say: Say) -> Path:
-    """The cache's folder `name`, made by `fill(folder)` when it is not there yet."""
+    """Return the cache's folder `name`; call `fill(folder)` to make it when it does not exist yet."""
     folder = root() / name
     if folder.is_dir():
         return folder

@@ -1,12 +1,12 @@
-"""What can be wrong with a test cluster, each with its remedy.
+"""The errors of a test cluster, each with its remedy.
 
-The rule here: nothing fails with a bare trace.  `MissingError` means this machine cannot run it (tests are skipped,
-loudly); `BrokenError` means it should have run and did not (tests fail).
+The rule: nothing fails with a bare traceback.  `MissingError` means that this machine cannot run the cluster, so tests
+are skipped with the reason.  `BrokenError` means that it should have run and did not, so tests fail.
 """
 
 
 class ClusterError(Exception):
-    """Base; refuses to be raised itself, so that a caller always learns which of the two it is."""
+    """Base of the family.  It cannot be raised itself, so that a caller always learns which of the two it is."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         if type(self) is ClusterError:

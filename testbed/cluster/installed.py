@@ -1,6 +1,6 @@
-"""Everything installed on a real node as an operator does it: `kubectl apply -k`, the real image, four software GPUs.
+"""A node with everything installed as an operator does it: `kubectl apply -k`, the real image, four software GPUs.
 
-Used by the tests, the drills and the cluster demo.
+Tests, drills and the cluster demo use it.
 """
 
 import json
@@ -44,7 +44,7 @@ class Wish:
 
 
 def pod(name: str, wish: Wish | None = None) -> Object:
-    """A pod on the software GPU; the record knows it by its name."""
+    """Build a pod on the software GPU; the record knows it by its name."""
     wish = wish or Wish()
     container = {
         "name": "main",
@@ -62,7 +62,7 @@ def pod(name: str, wish: Wish | None = None) -> Object:
 
 
 class House:
-    """A node with nvshare-guard on it, or about to be."""
+    """A node with nvshare-guard on it, or with an empty place for it."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -80,7 +80,7 @@ class House:
         self.kubectl("apply", "-k", str(folder))
 
     def wait_ready(self, seconds: float = 120) -> None:
-        """Every component is there, and the node offers its slots."""
+        """Wait until every component is ready and the node offers its slots."""
         for component in COMPONENTS:
             self.kubectl("-n", SYSTEM, "rollout", "status", component, f"--timeout={seconds:.0f}s")
         wait_until(
@@ -88,7 +88,7 @@ class House:
         )
 
     def wait_until_alone(self, seconds: float = 90) -> None:
-        """No component of before is on its way out: for some ten seconds a webhook still answers for what it was."""
+        """Wait until the former components are gone: for some ten seconds a former webhook still answers."""
         wait_until(lambda: not self._going(), what="the former components are gone", seconds=seconds)
 
     def _going(self) -> list[Object]:
@@ -101,7 +101,7 @@ class House:
 
     # ------------------------------------------------------------------------------------------ pods
     def create(self, namespace: str, wanted: Object) -> str:
-        """What kubectl said, whether it was refused or not."""
+        """Create an object; return what kubectl printed, whether it was refused or not."""
         return self.kubectl("create", "-n", namespace, "-f", "-", stdin=yaml.safe_dump(wanted), check=False)
 
     def start(self, namespace: str, *wanted: Object) -> None:
@@ -122,11 +122,11 @@ class House:
         return self.kubectl("exec", "-n", namespace, name, "--", *command, check=check)
 
     def uuids(self, namespace: str, name: str) -> list[str]:
-        """The GPUs that a container was given."""
+        """Return the GPUs that a container was given."""
         return self.execute(namespace, name, "sh", "-c", f"echo ${names.ENV_VISIBLE_DEVICES}").strip().split(",")
 
     def record(self) -> Record:
-        """Who executed when, from the software GPU itself."""
+        """Open the software GPU's own record of what executed when."""
         return Record(self.node.path("/run/simgpu/gpus"))
 
     def schedulerd(self, *command: str) -> str:
@@ -137,7 +137,7 @@ class House:
 
     # ------------------------------------------------------------------------------------------ everything there is
     def listing(self) -> set[str]:
-        """Every object of the cluster by kind, namespace and name, except for what comes and goes by itself."""
+        """List every object by kind, namespace and name, except for kinds that come and go by themselves."""
         kinds = self.kubectl("api-resources", "--verbs=list", "-o", "name").split()
         passing = {"events", "events.events.k8s.io", "endpointslices.discovery.k8s.io", "leases.coordination.k8s.io"}
         wanted = ",".join(sorted(kind for kind in kinds if kind not in passing and "metrics" not in kind))
@@ -147,7 +147,7 @@ class House:
 
 @contextmanager
 def empty_house(say: Say = print, *, options: Options | None = None) -> Iterator[House]:
-    """A fresh node with the image loaded, and nothing applied."""
+    """Start a fresh node with the image loaded and nothing applied."""
     archive = image.archive(Target.SIMGPU, say=say)
     with cluster(Shape(options=options or Options()), say=say) as made:
         made.nodes[0].containerd.import_image(archive)
@@ -156,7 +156,7 @@ def empty_house(say: Say = print, *, options: Options | None = None) -> Iterator
 
 @contextmanager
 def installed_house(say: Say = print) -> Iterator[House]:
-    """A node with everything on it and ready."""
+    """Start a node with everything installed and ready."""
     with empty_house(say) as house:
         house.apply()
         house.wait_ready()

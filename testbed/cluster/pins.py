@@ -1,7 +1,7 @@
-"""Every version the test cluster is made of, in one place.
+"""Every version that the test cluster is made of, in one place.
 
-The rule here: a program is built only from what is named here and from the committed go.mod and go.sum (a test holds
-the two equal).  Plain values.
+The rule: a program is built only from the names here and from the committed go.mod and go.sum.  A test compares them.
+Plain values.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 KUBERNETES = "1.36.4"
 CONTAINERD = "2.3.6"
 GO_AT_LEAST = (1, 26, 8)
-"""containerd's go.mod asks for it; an older compiler is passed over for the wheel in go/requirements.txt."""
+"""containerd's go.mod asks for it.  Where the machine's compiler is older, the wheel in go/requirements.txt is used."""
 
 PAUSE_IMAGE = "nvshare.local/pause:1"
 BUSYBOX_IMAGE = "nvshare.local/busybox:1"
 BASE_IMAGE = "nvshare.local/base"
-"""What the Dockerfile's BASE is where no image registry can be reached: Debian with Python, made by mmdebstrap."""
+"""The Dockerfile's BASE where no image registry can be reached: Debian with Python, made by mmdebstrap."""
 DEBIAN_SUITE = "bookworm"
 
 
@@ -69,7 +69,7 @@ RUNTIME = Module(
 MODULES = (CONTROL_PLANE, RUNTIME)
 
 KUBEBUILDER_PROGRAMS = ("etcd", "kube-apiserver", "kubectl")
-"""What a folder named by KUBEBUILDER_ASSETS holds; with it the control plane needs no build at all."""
+"""The programs in the folder that KUBEBUILDER_ASSETS names; with it the control plane needs no build."""
 
 NODE_PACKAGES = {
     "runc": "runc",
@@ -80,7 +80,7 @@ NODE_PACKAGES = {
     "nsenter": "util-linux",
     "busybox": "busybox-static",
 }
-"""A command or file -> the Debian package that brings it, for a node."""
+"""A command or file of a node, and the Debian package that contains it."""
 
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap", "gcc": "gcc"}
-"""The same, for building the image."""
+"""The same for building the image."""

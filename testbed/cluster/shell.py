@@ -1,4 +1,4 @@
-"""Short commands of the machine (`ip`, `mount`, `apt-get`, …): they work, or say why not."""
+"""Short commands of the machine (`ip`, `mount`, `apt-get`, …): each one works, or its error says why not."""
 
 import subprocess
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from testbed.cluster.errors import BrokenError
 def run_command(
     *command: str, stdin: str | None = None, environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """What the command printed."""
+    """Run the command and return its output; raise BrokenError where it fails."""
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, env=environment, cwd=folder, check=False
     )
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip())[-1500:]
-        raise BrokenError(f"`{' '.join(command)}` ended with {done.returncode}: {said}", "see what it says")
+        raise BrokenError(f"`{' '.join(command)}` ended with {done.returncode}: {said}", "read the output above")
     return done.stdout
 
 

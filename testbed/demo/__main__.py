@@ -1,4 +1,4 @@
-"""`python -m testbed.demo`: reads the flags, tells the story, turns errors into two lines and an exit code."""
+"""`python -m testbed.demo`: read the flags, tell the story, turn errors into two lines and an exit code."""
 
 import argparse
 import contextlib
@@ -13,7 +13,7 @@ from testbed.demo.story import Settings, Stage, elapsed, tell
 
 
 def read_settings(arguments: list[str]) -> Settings:
-    """The settings that the command line names."""
+    """Read the settings from the command line."""
     parser = argparse.ArgumentParser(prog="make demo", description="The main job in a minute, on software GPUs.")
     parser.add_argument(
         "--seconds", type=_seconds, default=Settings.seconds, help="how long the jobs run (default: %(default)s)"

@@ -1,4 +1,4 @@
-"""Asks a running webhook about a pod, as the API server does: an AdmissionReview over TLS, the patch applied."""
+"""Ask a running webhook about a pod as the API server does: an AdmissionReview over TLS, with the patch applied."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ Pod = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the webhook said, and the pod as it would be stored."""
+    """The webhook's answer, and the pod as the API server would store it."""
 
     allowed: bool
     message: str
@@ -25,7 +25,7 @@ class Answer:
 
 
 def review_of(pod: Pod) -> dict[str, Any]:
-    """The review that the API server would send when this pod is created."""
+    """Build the review that the API server would send when this pod is created."""
     metadata = pod["metadata"]
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     resource = {"group": "", "version": "v1", "resource": "pods"}
@@ -58,7 +58,7 @@ class Webhook:
     ca_file: Path
 
     def ask(self, pod: Pod) -> Answer:
-        """Its answer about the creation of this pod."""
+        """Ask about the creation of this pod."""
         body = json.dumps(review_of(pod)).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
         trust = ssl.create_default_context(cafile=str(self.ca_file))

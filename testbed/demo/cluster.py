@@ -1,7 +1,7 @@
 """`make demo-cluster`: the whole story on a real Kubernetes node, installed as an operator installs it.
 
-kubelet, containerd, API server, webhook, device plugin, scheduler and hook are the real ones; the GPUs are software.
-What is drawn is read from the software GPU's record.
+kubelet, containerd, API server, webhook, device plugin, scheduler and hook are real; the GPUs are software.  The
+drawing comes from the software GPU's record.
 """
 
 import argparse
@@ -26,17 +26,17 @@ from testbed.cluster.supplies.image import Target
 from testbed.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds
 
 _KEPT = "kept"
-"""The file by which `make cluster-down` knows what it may end."""
+"""The file that tells `make cluster-down` which run it may end."""
 TEAM, TRYING, PLAIN, RESTRICTED = "team-a", "team-trying", "team-plain", "team-restricted"
 _QUANTUM = "1s"
-"""Left alone a turn would be as long as moving 30 GB is dear; a picture wants more of them."""
+"""By default a turn is as long as moving 30 GB is worth.  A picture needs more turns."""
 BIG = ("--managed-mb", "30000", "--quiet")
-"""More than half of a card: no two of them fit side by side, so that turns are exclusive."""
+"""More than half of a card, so that no two of them fit side by side and turns are exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the story plays, and who tells it."""
+    """The node, colours and output of one story."""
 
     house: House
     brush: Brush
@@ -52,7 +52,7 @@ class Stage:
 
 
 def tell(stage: Stage) -> None:
-    """The whole story."""
+    """Tell the whole story."""
     install(stage)
     before = read_reviews(stage.house)
     fixed = show_refused_and_fixed(stage)
@@ -80,7 +80,7 @@ def install(stage: Stage) -> None:
 
 
 def _until_created(stage: Stage, namespace: str, wanted: Object) -> None:
-    """Until the webhook has its certificate, pods with vGPUs are refused: an operator would try again."""
+    """Try until the pod is accepted: until the webhook has its certificate, pods with vGPUs are refused."""
     wait_until(
         lambda: "created" in stage.house.create(namespace, wanted), what="the first vGPU pod is accepted", seconds=90
     )
@@ -113,7 +113,7 @@ def show_completed(stage: Stage, fixed: Object) -> None:
 
 
 def _of_interest(found: Object) -> Object:
-    """Without what the API server fills in for every pod."""
+    """Remove what the API server fills in for every pod."""
     spec = found["spec"]
     container = spec["containers"][0]
     kept = ("name", "command", "env", "resources", "volumeMounts")
@@ -155,13 +155,13 @@ def show_landing(stage: Stage) -> Sequence[str]:
     for name in names_of:
         where = ", ".join(letters.get(uuid, uuid) for uuid in stage.house.uuids(TEAM, name))
         stage.say(f"  {name:<12} {where}")
-    stage.say(f"  every GPU is wanted by two, a turn is {_QUANTUM}; nvsharectl status, on the node:")
+    stage.say(f"  two pods want each GPU, a turn is {_QUANTUM}; nvsharectl status, on the node:")
     stage.quote(stage.house.schedulerd("nvsharectl", "status"), ink=Ink.DIM)
     return names_of
 
 
 def _jobs(seconds: float) -> Iterator[Object]:
-    """A gang, a per-device pod, and a single for each GPU: every GPU is wanted by two."""
+    """Yield a gang, a per-device pod, and a single for each GPU, so that two pods want each GPU."""
     both = ("burn", "--devices", "0,1", "--kernel-ms", "5", *BIG, "--seconds", f"{seconds:g}")
     yield pod("gang", Wish(gpus=2, command=(*both, "--together", "2"), annotations={names.MULTI_GPU: "gang"}))
     yield pod("per-device", Wish(gpus=2, command=both, annotations={names.MULTI_GPU: "per-device"}))
@@ -170,7 +170,7 @@ def _jobs(seconds: float) -> Iterator[Object]:
 
 
 def show_turns(stage: Stage, jobs: Sequence[str]) -> None:
-    stage.title(6, "who had which GPU when (from the software GPU's record)")
+    stage.title(6, "which pod had which GPU when (from the software GPU's record)")
     for name in jobs:
         stage.house.wait_phase(TEAM, name, ("Succeeded",), seconds=stage.seconds * 6 + 60)
     bars = read_bars(stage.house, jobs)
@@ -183,7 +183,7 @@ def show_turns(stage: Stage, jobs: Sequence[str]) -> None:
 
 
 def read_bars(house: House, who: Sequence[str]) -> list[Bar]:
-    """The record of these pods, a GPU a line."""
+    """Read the record of these pods, a GPU a line."""
     record = house.record()
     return [
         Bar(f"GPU {card.index}", interval.owner.label, interval.start, interval.end)
@@ -206,7 +206,7 @@ def show_numbers(stage: Stage, before: tuple[float, float]) -> None:
 
 
 def read_reviews(house: House) -> tuple[float, float]:
-    """How many reviews the API server has asked for, and their seconds; the first ones find no webhook yet."""
+    """Return how many reviews the API server asked for, and their seconds; the first ones find no webhook yet."""
     said = house.kubectl("get", "--raw", "/metrics").splitlines()
     ours = [line for line in said if "nvshare.com" in line]
     kinds = ("webhook_request_total", "webhook_admission_duration_seconds_sum")
@@ -222,7 +222,7 @@ def _value(line: str) -> float:
 
 @contextmanager
 def open_house(*, keep: bool, say: Callable[[str], None]) -> Iterator[House]:
-    """A node with the image; it stays when `keep`, until `make cluster-down`."""
+    """Start a node with the image; with `keep` it stays until `make cluster-down`."""
     check_machine(say=say)
     leftovers.remove_abandoned(say=say)
     archive = image.archive(Target.SIMGPU, say=say)

@@ -1,4 +1,4 @@
-"""Pictures for a terminal: a pod before and after, and who had which GPU when.
+"""Pictures for a terminal: a pod before and after, and which pod used which GPU when.
 
 Pure: text in, text out.
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Ink(StrEnum):
-    """What the terminal is told before a piece of text."""
+    """The terminal's code before a piece of text."""
 
     RED = "\x1b[31m"
     GREEN = "\x1b[32m"
@@ -29,7 +29,7 @@ _BAR_INKS = (Ink.CYAN, Ink.YELLOW, Ink.MAGENTA, Ink.GREEN, Ink.BLUE, Ink.RED)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stretch of time in which somebody used a GPU, in seconds."""
+    """One stretch of time in which a pod used a GPU, in seconds."""
 
     gpu: str
     who: str
@@ -48,7 +48,7 @@ class Brush:
 
 
 def draw_diff(before: str, after: str, brush: Brush, *, context: int = 2) -> Iterator[str]:
-    """The lines of `after`, those that `before` has not got marked `+`; far-away equal lines are left out."""
+    """Draw the lines of `after`; mark lines that `before` lacks with `+`, and leave out equal lines far from them."""
     changes = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=context)
     for number, line in enumerate(changes):
         if number < 2:  # the two file headers
@@ -61,7 +61,10 @@ def draw_diff(before: str, after: str, brush: Brush, *, context: int = 2) -> Ite
 
 
 def draw_turns(bars: Sequence[Bar], brush: Brush, *, width: int = 72) -> Iterator[str]:
-    """A line a GPU: each cell is a slice of time with the letter of who used it most; `!` where two at once did."""
+    """Draw a line a GPU.
+
+    Each cell is a slice of time, with the letter of the pod that used it most.
+    """
     if not bars:
         return
     begin, end = min(bar.start for bar in bars), max(bar.end for bar in bars)
@@ -76,7 +79,7 @@ def draw_turns(bars: Sequence[Bar], brush: Brush, *, width: int = 72) -> Iterato
 
 
 def name_letters(names: Iterable[str]) -> dict[str, str]:
-    """A letter for everybody, in the order of their names."""
+    """Give each name a letter, in the order of the names."""
     return {who: chr(ord("A") + index % 26) for index, who in enumerate(sorted(set(names)))}
 
 
@@ -98,7 +101,7 @@ def _paint_cell(letter: str, letters: dict[str, str], brush: Brush) -> str:
 
 
 def overlap_seconds(bars: Sequence[Bar]) -> float:
-    """For how long two different users were on one GPU at once."""
+    """Return for how long two different pods were on one GPU at once."""
     total = 0.0
     for gpu in {bar.gpu for bar in bars}:
         last_end: dict[str, float] = {}
@@ -110,7 +113,7 @@ def overlap_seconds(bars: Sequence[Bar]) -> float:
 
 
 def busy_share(bars: Sequence[Bar]) -> float:
-    """The share of time, from the first start to the last end, in which a GPU was in use; over all GPUs."""
+    """Return the share of time, from the first start to the last end, in which a GPU was in use; over all GPUs."""
     if not bars:
         return 0.0
     span = max(bar.end for bar in bars) - min(bar.start for bar in bars)

@@ -1,4 +1,4 @@
-"""What can stop the demo: each error says what, and how to fix it."""
+"""The errors that can stop the demo: each one says what is wrong, and how to fix it."""
 
 
 class DemoError(Exception):

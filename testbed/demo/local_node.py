@@ -1,7 +1,7 @@
-"""Runs a pod's containers as local processes: what a node does, less the walls.
+"""Run a pod's containers as local processes, as a node does, but without isolation.
 
-The environment is the one that the patch gave the container; a path in the container is found by the pod's own
-mounts and volumes, and a path on the node lies below a folder of the demo's.
+The environment is the one that the patch gave the container.  A path in the container is found by the pod's own mounts
+and volumes.  A path on the node lies below a folder of the demo.
 """
 
 import os
@@ -18,14 +18,14 @@ Pod = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The folders that stand for the node's: a path on the node and where it lies here."""
+    """The folders that stand for the node's: each path on the node, and where it lies here."""
 
     folders: Mapping[str, Path]
     environ: Mapping[str, str]
-    """What every process here gets: the software GPU's library path and devices."""
+    """The environment of every process here: the software GPU's library path and devices."""
 
     def locate(self, path: str) -> Path | None:
-        """Where a path on the node lies here; None for one that this node has not got."""
+        """Return where a path on the node lies here; None for a path that this node does not have."""
         for folder, here in self.folders.items():
             if PurePosixPath(path).is_relative_to(folder):
                 return here / PurePosixPath(path).relative_to(folder)
@@ -33,7 +33,7 @@ class Node:
 
 
 def mounted_folders(pod: Pod, container: Mapping[str, Any], node: Node) -> dict[str, Path]:
-    """For each mount of the container that this node can serve: its path in the container, its place here."""
+    """Return each mount that this node can serve: its path in the container, and its folder here."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     found: dict[str, Path] = {}
     for mount in container.get("volumeMounts", ()):
@@ -45,7 +45,7 @@ def mounted_folders(pod: Pod, container: Mapping[str, Any], node: Node) -> dict[
 
 
 def environment_of(pod: Pod, container: Mapping[str, Any], node: Node, *, uuids: Sequence[str]) -> dict[str, str]:
-    """The environment of the container's process here; `uuids` are the GPUs that the device plugin would hand out."""
+    """Build the environment of the container's process; `uuids` are the GPUs that the device plugin would give."""
     mounts = mounted_folders(pod, container, node)
     given = {item["name"]: item["value"] for item in container.get("env", ()) if "value" in item}
     mapped = {name: _map_paths(value, mounts) for name, value in given.items()}
@@ -58,7 +58,7 @@ def environment_of(pod: Pod, container: Mapping[str, Any], node: Node, *, uuids:
 
 
 def _map_paths(value: str, mounts: Mapping[str, Path]) -> str:
-    """Each part of a colon-separated list that lies below a mount, as it is found here."""
+    """Replace each part of a colon-separated list that lies below a mount with its path here."""
     return ":".join(_map_path(part, mounts) for part in value.split(":"))
 
 
@@ -72,7 +72,7 @@ def _map_path(path: str, mounts: Mapping[str, Path]) -> str:
 def start_container(
     pod: Pod, node: Node, *, uuids: Sequence[str], programs: Mapping[str, Path]
 ) -> subprocess.Popen[str]:
-    """The pod's first container, started; `programs` says where the commands of its image lie here."""
+    """Start the pod's first container; `programs` says where the commands of its image lie here."""
     container = pod["spec"]["containers"][0]
     command = [*container["command"], *container.get("args", ())]
     command[0] = str(programs[command[0]])

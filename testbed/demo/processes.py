@@ -1,4 +1,4 @@
-"""Starts the demo's daemons and ends them again, whatever happens in between."""
+"""Start the demo's daemons, and end them again whatever happens in between."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ END_SECONDS = 10.0
 
 @contextmanager
 def daemon(command: Sequence[str], log: Path, environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs while the block runs; what it says goes to `log`."""
+    """Run a process while the block runs; its output goes to `log`."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=dict(environ))
     try:
@@ -25,7 +25,7 @@ def daemon(command: Sequence[str], log: Path, environ: Mapping[str, str]) -> Ite
 
 
 def end(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
-    """Asks the process to end, and makes it end if it does not."""
+    """Ask the process to end; kill it where it does not."""
     process.terminate()
     try:
         process.wait(END_SECONDS)
@@ -35,7 +35,7 @@ def end(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
 
 
 def wait_for_line(process: "subprocess.Popen[bytes]", log: Path, pattern: str) -> re.Match[str]:
-    """The first line of the log that says `pattern`; the log itself if the process ends instead."""
+    """Return the first line of the log with `pattern`; raise with the whole log where the process ends instead."""
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         found = re.search(pattern, log.read_text(errors="replace"))
@@ -48,7 +48,7 @@ def wait_for_line(process: "subprocess.Popen[bytes]", log: Path, pattern: str) -
 
 
 def wait_for_socket(process: "subprocess.Popen[bytes]", log: Path, socket: Path) -> None:
-    """Until the daemon listens."""
+    """Wait until the daemon listens."""
     deadline = time.monotonic() + READY_SECONDS
     while not socket.exists():
         if process.poll() is not None:
@@ -59,14 +59,14 @@ def wait_for_socket(process: "subprocess.Popen[bytes]", log: Path, socket: Path)
 
 
 def _ended(process: "subprocess.Popen[bytes]", log: Path) -> DemoError:
-    """Our programs say in one line what it is and what helps; whatever else it may be is told whole."""
+    """Build the error of a process that ended: our programs' own sentence and remedy, or the whole log."""
     said = log.read_text(errors="replace").strip() or "nothing"
     own = re.search(r"^(nvshare-[a-z-]+: .+?\.) (.+)$", said, re.MULTILINE)
     if own:
         return DemoError(own[1], own[2])
     return DemoError(
         f"{_name(process)} ended at once (exit code {process.returncode}); it said:\n{said}",
-        "what it says above is the reason; `make setup` mends a broken build",
+        "read the reason above; `make setup` repairs a broken build",
     )
 
 

@@ -1,7 +1,7 @@
 """The one-minute story: a pod is refused, fixed, and runs in turns with its neighbours on software GPUs.
 
-Everything but the GPUs is the real thing: the webhook's server, the device plugin's placement, the daemon, the hook.
-What is drawn is read from the software GPU's record, which knows nothing of turns.
+Everything but the GPUs is real: the webhook's server, the device plugin's placement, the daemon, the hook.  The drawing
+comes from the software GPU's record, which knows nothing of turns.
 """
 
 import os
@@ -43,19 +43,19 @@ NEIGHBOURS = ("notebook-0", "notebook-1")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a viewer may choose."""
+    """The settings that a viewer may choose."""
 
     seconds: float = 8.0
     """How long the jobs run, once with turns and once without."""
     devices: str = "2xT4-16GB"
-    """The software GPUs, in simgpu's words."""
+    """The software GPUs, as simgpu names them."""
     port: int = 0
     """Where the webhook listens; 0 takes a free port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the story plays."""
+    """The folder, settings and output of one story."""
 
     folder: Path
     settings: Settings
@@ -63,7 +63,7 @@ class Stage:
     say: Callable[[str], None]
 
     def simgpu(self, name: str) -> dict[str, str]:
-        """The environment that puts a process on the software GPUs of this name."""
+        """Return the environment that puts a process on the software GPUs of this name."""
         return {
             "LD_LIBRARY_PATH": str(SIMGPU),
             "SIMGPU_FILE": str(self.folder / name),
@@ -75,7 +75,7 @@ class Stage:
 
 
 def tell(stage: Stage) -> None:
-    """The whole story."""
+    """Tell the whole story."""
     stage.say("nvshare-guard demo. Software GPU: times are simulated. Everything else is the real thing.")
     _check_build()
     _check_place(stage.folder)
@@ -88,7 +88,7 @@ def tell(stage: Stage) -> None:
 
 
 def _check_place(folder: Path) -> None:
-    """A unix socket's path has room for 107 bytes."""
+    """Raise where the path of a unix socket would be longer than the 107 bytes that it has room for."""
     longest = folder / "sockets" / paths.SOCKET_NAME
     if len(str(longest).encode()) > LONGEST_SOCKET_PATH:
         raise DemoError(
@@ -105,14 +105,14 @@ def _check_build() -> None:
 
 
 def read_pod(name: str) -> Pod:
-    """One of the demo's pods."""
+    """Read one of the demo's pods."""
     pod: Pod = yaml.safe_load((HERE / "pods" / f"{name}.yaml").read_text())
     return pod
 
 
 @contextmanager
 def serve_webhook(stage: Stage) -> Iterator[Webhook]:
-    """The webhook over TLS, with a certificate of its own, on a free port."""
+    """Serve the webhook over TLS, with a certificate of its own, on a free port."""
     certificates = stage.folder / "certificates"
     log = stage.folder / "webhook.log"
     program = [sys.executable, "-m", "webhook"]
@@ -126,7 +126,7 @@ def serve_webhook(stage: Stage) -> Iterator[Webhook]:
 
 
 def show_refused(stage: Stage, webhook: Webhook) -> Pod:
-    """A pod that asks for two vGPUs and does not say how it uses them."""
+    """Show the refusal of a pod that asks for two vGPUs and does not say how it uses them."""
     stage.title("1", "refused")
     pod = read_pod("trainer")
     answer = webhook.ask(pod)
@@ -139,7 +139,7 @@ def show_refused(stage: Stage, webhook: Webhook) -> Pod:
 
 
 def show_fixed(stage: Stage, webhook: Webhook, pod: Pod) -> Pod:
-    """The same pod with the annotation: what was asked for, and what will run."""
+    """Show the same pod with the annotation: what was asked for, and what will run."""
     stage.title("2", "fixed")
     metadata = {**pod["metadata"], "annotations": {names.MULTI_GPU: "gang"}}
     fixed = {**pod, "metadata": metadata}
@@ -158,7 +158,7 @@ def _allowed(answer: Answer) -> Answer:
 
 
 def show_turns(stage: Stage, pods: Sequence[Pod]) -> None:
-    """The pods side by side on the GPUs, in turns; then the same jobs without."""
+    """Show the pods side by side on the GPUs, in turns; then the same jobs without turns."""
     stage.title("3", "turns")
     count = len(_placed(stage, pods[:1])[0])
     stage.say(f"  {len(pods)} pods on {count} GPUs, together larger than the cards; a turn is {QUANTUM}")
@@ -174,7 +174,7 @@ def show_turns(stage: Stage, pods: Sequence[Pod]) -> None:
 
 
 def run_with_turns(stage: Stage, pods: Sequence[Pod]) -> int:
-    """Runs the pods as the webhook completed them, under hook and daemon; returns the kernels that they launched."""
+    """Run the pods as the webhook completed them, under hook and daemon; return how many kernels they launched."""
     sockets, log = stage.folder / "sockets", stage.folder / "schedulerd.log"
     sockets.mkdir()
     serve = [sys.executable, "-m", "schedulerd", "--identity", "none", "--sockets", str(sockets)]
@@ -187,7 +187,7 @@ def run_with_turns(stage: Stage, pods: Sequence[Pod]) -> int:
 
 
 def run_without_turns(stage: Stage, pods: Sequence[Pod]) -> int:
-    """The same jobs without hook and daemon, on the same kind of memory."""
+    """Run the same jobs without hook and daemon, on the same kind of memory."""
     bare = [_without_injection(pod) for pod in pods]
     return run_pods(stage, bare, Node({}, stage.simgpu("without-turns")))
 
@@ -200,7 +200,7 @@ def _without_injection(pod: Pod) -> Pod:
 
 
 def run_pods(stage: Stage, pods: Sequence[Pod], node: Node) -> int:
-    """Runs all pods at once for the settings' seconds; returns the kernels launched."""
+    """Run all pods at once for the settings' seconds; return how many kernels they launched."""
     timed = [_for_seconds(pod, stage.settings.seconds) for pod in pods]
     launched = 0
     with ExitStack() as ends:
@@ -232,7 +232,7 @@ def _finished(name: str, process: "subprocess.Popen[str]") -> int:
 
 
 def _placed(stage: Stage, pods: Sequence[Pod]) -> list[tuple[str, ...]]:
-    """The GPUs of each pod, chosen by the device plugin's placement from the slots that are left."""
+    """Choose the GPUs of each pod with the device plugin's placement, from the slots that are left."""
     listed = subprocess.run(
         [SIMGPU / "simgpu", "devices"], env=stage.simgpu("with-turns"), capture_output=True, text=True, check=False
     )
@@ -253,7 +253,7 @@ def _placed(stage: Stage, pods: Sequence[Pod]) -> list[tuple[str, ...]]:
 
 
 def read_bars(stage: Stage, name: str) -> list[Bar]:
-    """The execution record, by another process than those that ran."""
+    """Read the execution record, in a process that did not compute."""
     try:
         record = Record(stage.folder / name)
     except RecordError as error:
@@ -266,12 +266,12 @@ def read_bars(stage: Stage, name: str) -> list[Bar]:
 
 
 def show_next(stage: Stage) -> None:
-    """Three commands to try."""
+    """Show three commands to try."""
     stage.say(f"\n{stage.brush.paint('next:', Ink.BOLD)}")
     for command, what_for in NEXT:
         stage.say(f"  {command}   # {what_for}")
 
 
 def elapsed(began: float) -> str:
-    """How long the story took."""
+    """Return how long the story took, as text."""
     return f"{time.monotonic() - began:.0f} s"

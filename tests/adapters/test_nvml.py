@@ -1,6 +1,6 @@
 """NVML's errors as the rooms see them; the functions of `pynvml` are the test's.
 
-The real calls on the software GPU's library are in tests/deviceplugin/test_nvml.py.
+The real calls on the software GPU's library are in tests/deviceplugin/gpus/test_nvml.py.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def refuse(code: int) -> Callable[..., NoReturn]:
 
 
 class Driver:
-    """Answers as a GPU does that knows everything, until a test says otherwise."""
+    """Answer as a GPU that knows everything, until a test says otherwise."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
@@ -83,7 +83,7 @@ def test_what_counts_as_an_answer(code: int, answers: bool, driver: Driver) -> N
     ],
 )
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND])
-def test_what_an_old_driver_does_not_say_is_left_unknown(
+def test_a_figure_that_an_old_driver_lacks_is_unknown(
     question: str, field: str, unknown: object, code: int, driver: Driver
 ) -> None:
     driver.refuses(question, code)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Refused(Exception):
-    """The room's error."""
+    """The error of a room."""
 
 
 TABLE = Table(
@@ -51,7 +51,7 @@ def read(*flags: str, environ: dict[str, str] | None = None, file: dict[Any, obj
     return TABLE.read(vars(parser.parse_args(flags)), environ or {}, file or {})
 
 
-def test_without_anything_said_the_defaults_are_read() -> None:
+def test_without_any_setting_the_defaults_are_read() -> None:
     assert read() == DEFAULTS
 
 
@@ -112,7 +112,7 @@ def test_an_option_may_have_a_variable_that_operators_know() -> None:
         ((), {"NVSHARE_TEST_PORT": "9" * 5000}, {}, "9' is not allowed"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_can(
+def test_a_bad_value_is_refused_with_the_allowed_form(
     flags: tuple[str, ...], environ: dict[str, str], file: dict[Any, object], says: str
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -190,8 +190,8 @@ SERVICE_LINKS = {
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_kubernetes_says_of_services_of_our_names_is_no_setting(room: str) -> None:
-    """In a pod with enableServiceLinks, in the namespace of the Services nvshare-… and nvshare-…-metrics."""
+def test_variables_that_kubernetes_adds_for_our_services_are_no_settings(room: str) -> None:
+    """Cover a pod with enableServiceLinks, beside the Services nvshare-… and nvshare-…-metrics."""
     table = ROOMS[room]
     told = {f"{table.prefix}{name}": text for name, text in SERVICE_LINKS.items()}
 

@@ -1,4 +1,4 @@
-"""Pages over HTTP: what a request is answered; no number of silent or slow clients keeps an honest one out."""
+"""Pages over HTTP: the answer to each request; no number of silent or slow clients keeps an honest one out."""
 
 import socket
 import stat
@@ -44,7 +44,7 @@ PAGES: Mapping[str, Page] = {
 
 @contextmanager
 def served(pages: Mapping[str, Page] = PAGES, limits: Limits | None = None) -> Iterator[int]:
-    """The port."""
+    """Serve the pages and yield the port."""
     listener = listen_on_port(0)
     port = listener.getsockname()[1]
     server = Server(listener, pages, limits=limits)
@@ -275,7 +275,7 @@ class Gate:
         return Answer(200, "text/plain", str(self.made).encode())
 
 
-def test_who_asks_while_a_page_is_made_gets_the_next_one_together() -> None:
+def test_clients_that_ask_while_a_page_is_made_share_the_next_one() -> None:
     gate = Gate()
     with served({"/slow": gate, "/quick": plain("ok")}) as port, ExitStack() as stack:
         clients = [stack.enter_context(connect(port)) for _ in range(11)]
@@ -299,7 +299,7 @@ def test_a_page_that_hangs_is_said_to_hang() -> None:
     assert (status, b"takes too long" in told) == (503, True)
 
 
-def test_a_newcomer_waits_where_everybody_waits_for_us() -> None:
+def test_a_newcomer_waits_while_every_client_waits_for_us() -> None:
     gate = Gate()
     with served({"/slow": gate, "/quick": plain("ok")}, Limits(places=2)) as port, ExitStack() as stack:
         waiting = [stack.enter_context(connect(port)) for _ in range(2)]

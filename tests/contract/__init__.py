@@ -1,1 +1,1 @@
-"""The words, held to their grammars."""
+"""The contract's words, held to their grammars."""

@@ -19,12 +19,12 @@ def _value_in_python(macro: str) -> object:
 
 
 @pytest.mark.parametrize(("macro", "value"), DEFINES, ids=[macro for macro, _ in DEFINES])
-def test_a_word_of_the_header_is_the_contract_s(macro: str, value: str) -> None:
+def test_a_word_of_the_header_equals_the_contracts(macro: str, value: str) -> None:
     ours = _value_in_python(macro)
     ours = ours.decode() if isinstance(ours, bytes) else ours
 
     assert value == (f'"{ours}"' if isinstance(ours, str) else str(ours))
 
 
-def test_the_header_has_words_at_all() -> None:
+def test_the_header_is_not_empty() -> None:
     assert len(DEFINES) >= 15

@@ -58,7 +58,7 @@ def test_what_is_not_a_line_is_refused_with_its_reason(raw: bytes, says: str) ->
         pytest.param(Line("want", {"gpus": "a" * LONGEST}), id="a line too long"),
     ],
 )
-def test_what_could_not_be_read_is_not_written(line: Line) -> None:
+def test_a_line_that_could_not_be_read_is_not_written(line: Line) -> None:
     with pytest.raises(BadLine):
         encode(line)
 

@@ -15,7 +15,7 @@ def test_an_answer_survives_the_wire() -> None:
     assert decode_load(encode_load(load).splitlines(keepends=True)) == load
 
 
-def test_what_is_unknown_is_left_out() -> None:
+def test_an_unknown_figure_is_left_out() -> None:
     assert b"temperature" not in encode_load(Load((DRAINED,), age_ms=0))
 
 

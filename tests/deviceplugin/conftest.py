@@ -1,4 +1,4 @@
-"""A node of temp folders, a kubelet stand-in, and the whole plugin in this process on GPUs that do not exist."""
+"""A node of temp folders, a fake kubelet, and the whole plugin in this process on GPUs that do not exist."""
 
 import tempfile
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from tests.deviceplugin.running_plugin import FAST, RunPlugin, Setup, running
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A temp folder with a short name: a socket's path may have 107 characters."""
+    """Make a temp folder with a short name: a socket's path may have 107 characters."""
     with tempfile.TemporaryDirectory(prefix="dp-") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
 def settings(short_path: Path) -> Settings:
-    """A node in a temp folder."""
+    """Return the settings of a node in a temp folder."""
     hook = short_path / "image" / "libnvshare.so"
     hook.parent.mkdir()
     hook.write_bytes(b"hook 1")
@@ -44,7 +44,7 @@ def settings(short_path: Path) -> Settings:
 
 @pytest.fixture
 def run_plugin(settings: Settings) -> Iterator[RunPlugin]:
-    """`run_plugin(gpus=2, inject=…)`: started once the kubelet has been started by the test or not at all."""
+    """Return `run_plugin(gpus=2, inject=…)`, which starts a plugin; the test starts the kubelet, or does not."""
     with ExitStack() as stack:
 
         def run(*, gpus: int = 4, **changes: object) -> Setup:
@@ -58,9 +58,9 @@ def run_plugin(settings: Settings) -> Iterator[RunPlugin]:
 
 @pytest.fixture
 def setup(run_plugin: RunPlugin) -> Setup:
-    """Four GPUs, registered, and listened to."""
+    """Run a plugin with four GPUs, registered and with its list sent."""
     setup = run_plugin()
     setup.kubelet.start()
     setup.kubelet.wait_for_list()
-    setup.happenings.wait_for(Registered)  # the list may come before Register's answer
+    setup.events.wait_for(Registered)  # the list may come before Register's answer
     return setup

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings, Times
-from tests.fakes.gpus import FakeLibrary, Happenings, make_gpu
+from tests.fakes.gpus import FakeLibrary, PluginEvents, make_gpu
 from tests.fakes.kubelet import Kubelet
 
 FAST = Times(rescan=0.2, check=0.05, quiet=0.2, release=0.2, report=0.05, load_fresh=2.0)
@@ -21,12 +21,12 @@ class Setup:
     kubelet: Kubelet
     library: FakeLibrary
     plugin: Plugin
-    happenings: Happenings
+    events: PluginEvents
     settings: Settings
 
     @property
-    def board(self) -> Board:
-        return self.plugin.board
+    def publisher(self) -> Publisher:
+        return self.plugin.publisher
 
 
 RunPlugin = Callable[..., Setup]
@@ -34,14 +34,14 @@ RunPlugin = Callable[..., Setup]
 
 @contextmanager
 def running(settings: Settings, *, gpus: int = 4) -> Iterator[Setup]:
-    """The plugin in a thread, registered or not, as its kubelet wants."""
+    """Run the plugin in a thread; the test's kubelet decides whether it gets registered."""
     library = FakeLibrary(*(make_gpu(number) for number in range(gpus)))
-    plugin, happenings, stop = Plugin(settings, library), Happenings(), threading.Event()
-    happenings.listen_to(plugin)
+    events, stop = PluginEvents(), threading.Event()
+    plugin = Plugin(settings, library, listener=events.remember)
     thread = threading.Thread(target=plugin.run, args=(stop,))
     thread.start()
     try:
-        yield Setup(Kubelet(settings.kubelet_folder), library, plugin, happenings, settings)
+        yield Setup(Kubelet(settings.kubelet_folder), library, plugin, events, settings)
     finally:
         stop.set()
         thread.join(20)

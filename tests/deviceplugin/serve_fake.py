@@ -1,6 +1,6 @@
 """`python -m tests.deviceplugin.serve_fake N …flags of serve…`: the real plugin on N GPUs that do not exist.
 
-For a machine without NVML, or before the software GPU is built.
+It serves a machine without NVML, or one where the software GPU is not built yet.
 """
 
 import argparse

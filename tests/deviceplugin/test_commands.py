@@ -1,4 +1,4 @@
-"""The commands as processes: `serve` under its supervisor, `explain`, and what they say when something is wrong."""
+"""The commands as processes: `serve` under its supervisor, `explain`, and their sentences when something is wrong."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def serve_command(settings: Settings, *more: str) -> list[str]:
 
 @pytest.fixture
 def serving(settings: Settings, short_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Kubelet]]:
-    """The command on the software GPU's NVML, and its kubelet."""
+    """Run the command on the software GPU's NVML, with a kubelet."""
     kubelet = Kubelet(settings.kubelet_folder).start()
     command = serve_command(settings, "--slots-for=Tesla T4=2")
     process = subprocess.Popen(command, cwd=ROOT, env=environment(short_path))
@@ -55,13 +55,13 @@ def serving(settings: Settings, short_path: Path) -> Iterator[tuple[subprocess.P
 
 
 def spare_of(process: subprocess.Popen[bytes]) -> psutil.Process:
-    """The younger child, once it is there."""
+    """Return the younger child, once it exists."""
     wait_until(lambda: len(psutil.Process(process.pid).children()) == 2, what="there is a spare", seconds=10)
     return max(psutil.Process(process.pid).children(), key=lambda child: child.create_time())
 
 
 def worker_of(process: subprocess.Popen[bytes]) -> psutil.Process:
-    """The elder child."""
+    """Return the elder child."""
     return min(psutil.Process(process.pid).children(), key=lambda child: child.create_time())
 
 
@@ -94,7 +94,7 @@ def test_a_killed_worker_is_followed_by_its_spare(serving: tuple[subprocess.Pope
     assert len(own_sockets(kubelet)) == 1, "sockets of the killed ones are taken away"
 
 
-def test_a_killed_spare_has_a_successor_and_disturbs_nobody(
+def test_a_killed_spare_has_a_successor_and_the_worker_continues(
     serving: tuple[subprocess.Popen[bytes], Kubelet],
 ) -> None:
     process, kubelet = serving
@@ -118,7 +118,7 @@ def test_a_worker_is_killed_with_its_spare_and_followed_all_the_same(
 
 
 def test_a_spare_serves_sooner_than_a_new_plugin(settings: Settings, short_path: Path) -> None:
-    """Most of a start lies behind it: it has the code, and has seen the GPUs."""
+    """Measure what a spare saves: it has loaded the code and has seen the GPUs."""
     kubelet = Kubelet(settings.kubelet_folder).start()
     began = time.monotonic()
     process = subprocess.Popen(serve_command(settings), cwd=ROOT, env=environment(short_path))
@@ -135,7 +135,7 @@ def test_a_spare_serves_sooner_than_a_new_plugin(settings: Settings, short_path:
 
 
 def seconds_without(process: subprocess.Popen[bytes], kubelet: Kubelet) -> float:
-    """From the worker's death to its successor's list."""
+    """Return the seconds from the worker's death to its successor's list."""
     spare_of(process)
     before, began = kubelet.lists, time.monotonic()
     worker_of(process).kill()
@@ -181,7 +181,7 @@ assert stop.wait(10)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_the_word_to_end_is_heard_in_the_midst_of_a_wait(name: str) -> None:
+def test_a_signal_to_end_is_noticed_during_a_wait(name: str) -> None:
     code = _TOLD_IN_ITS_WAIT.format(name=name)
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30)
 
@@ -201,7 +201,7 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         pytest.param(["explain", "--available=x", "--size=1"], "GPU-UUID", id="not a device id"),
         pytest.param(
             ["explain", "--available=GPU-a__0", "--size=1", "--weights=default", "--load=/nowhere"],
-            "Name a control socket or a file by --load",
+            "Give --load a control socket or a file",
             id="no load",
         ),
     ],
@@ -237,7 +237,7 @@ def test_explain_says_when_allocate_would_refuse() -> None:
 
 
 def read_port(process: subprocess.Popen[bytes]) -> str:
-    """The port of --metrics-port=0 is said in the log; what comes after it is read away."""
+    """Read the port of --metrics-port=0 from the log; keep reading what comes after it."""
     assert process.stderr is not None
     for line in process.stderr:
         match = re.search(rb"metrics on port ([0-9]+)", line)

@@ -1,4 +1,4 @@
-"""Flags: what they mean, and what is refused with a remedy."""
+"""Flags: their meaning, and which values are refused with a remedy."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
-from deviceplugin.node.cdi_support import NOTE, Injection, takes_cdi
+from deviceplugin.node.cdi_support import STATE_FILE, Injection, takes_cdi
 from deviceplugin.settings import TABLE, Inject, Settings, read_health_socket, read_settings
 
 
@@ -26,7 +26,7 @@ def test_without_flags_the_settings_are_the_contracts() -> None:
     assert read() == Settings()
 
 
-def test_every_flag_is_heard() -> None:
+def test_every_flag_changes_its_setting() -> None:
     settings = read(
         *("--slots=4", "--slots-for=NVIDIA L4=2", "--slots-for=GPU-a=8", "--exclude=GPU-b,GPU-c", "--exclude=T4"),
         *("--strategy=pack", "--weights=busy=2,power=0", "--inject=cdi", "--max-per-container=3"),
@@ -36,7 +36,7 @@ def test_every_flag_is_heard() -> None:
 
     assert (settings.rules.slots, settings.rules.slots_for) == (4, {"NVIDIA L4": 2, "GPU-a": 8})
     assert settings.rules.exclude == {"GPU-b", "GPU-c", "T4"}
-    assert (settings.strategy, settings.inject, settings.most_per_container) == (Strategy.PACK, Inject.CDI, 3)
+    assert (settings.strategy, settings.inject, settings.max_per_container) == (Strategy.PACK, Inject.CDI, 3)
     assert settings.weights == Weights(busy=2.0, power=0.0)
     assert (settings.metrics_port, settings.times.release, settings.node_name) == (None, 0.5, "node-1")
     assert settings.layout.hook == Path("/n/hook/libnvshare.so")
@@ -102,7 +102,7 @@ def test_the_answer_is_remembered_for_a_start_without_the_cluster(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("note", "expected", "questions"),
+    ("state_file", "expected", "questions"),
     [
         pytest.param("cdi\n", True, 0, id="known"),
         pytest.param("mounts", False, 0, id="known, and the cluster would say otherwise"),
@@ -112,26 +112,28 @@ def test_the_answer_is_remembered_for_a_start_without_the_cluster(tmp_path: Path
         pytest.param(b"\xff", True, 1, id="no text"),
     ],
 )
-def test_a_note_that_says_nothing_is_no_note(note: str | bytes, expected: bool, questions: int, tmp_path: Path) -> None:
-    (tmp_path / NOTE).write_bytes(note.encode() if isinstance(note, str) else note)
+def test_a_state_file_without_an_answer_is_ignored(
+    state_file: str | bytes, expected: bool, questions: int, tmp_path: Path
+) -> None:
+    (tmp_path / STATE_FILE).write_bytes(state_file.encode() if isinstance(state_file, str) else state_file)
     cluster = NodeInfo("containerd://2.3.6")
 
     assert Injection(Inject.AUTO, tmp_path, cluster).decide() is expected  # type: ignore[arg-type]
     assert cluster.questions == questions
 
 
-def test_a_note_that_need_not_change_is_left_alone(tmp_path: Path) -> None:
+def test_an_equal_state_file_is_not_written_again(tmp_path: Path) -> None:
     cluster, stop = NodeInfo("containerd://2.3.6"), threading.Event()
     injection = Injection(Inject.AUTO, tmp_path, cluster)  # type: ignore[arg-type]
     injection.keep_asking(lambda _: None, stop)
-    os.utime(tmp_path / NOTE, (1, 1))
+    os.utime(tmp_path / STATE_FILE, (1, 1))
     injection.keep_asking(lambda _: None, stop)
 
-    assert (tmp_path / NOTE).stat().st_mtime == 1
+    assert (tmp_path / STATE_FILE).stat().st_mtime == 1
 
 
-def test_a_disk_that_takes_no_note_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / NOTE).mkdir()  # whoever the test runs as, no file can take its place
+def test_a_disk_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / STATE_FILE).mkdir()  # even root cannot write a file in its place
     answers: list[bool] = []
     injection = Injection(Inject.AUTO, tmp_path, NodeInfo("containerd://2.3.6"))  # type: ignore[arg-type]
     for _ in range(3):
@@ -139,17 +141,17 @@ def test_a_disk_that_takes_no_note_stops_nobody(tmp_path: Path, caplog: pytest.L
 
     assert answers == [True, True, True]
     assert ["cannot be written" in each.getMessage() for each in caplog.records] == [True], "said once"
-    assert [path.name for path in tmp_path.iterdir()] == [NOTE], "nothing half made is left"
+    assert [path.name for path in tmp_path.iterdir()] == [STATE_FILE], "nothing half made is left"
 
 
-def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(tmp_path: Path) -> None:
+def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "slots: 1\nstrategy: pack\nslots_for: ['NVIDIA L4=4', GPU-a=8]\nmetrics_port: 'off'\n"
     )
     environ = {"NVSHARE_DEVICE_PLUGIN_SLOTS": "2", "NVSHARE_DEVICE_PLUGIN_EXCLUDE": "GPU-b\nT4"}
     settings = read_settings({"max_per_container": "3"}, environ, TABLE.read_file(str(tmp_path / "s.yaml")))
 
-    assert (settings.rules.slots, settings.strategy, settings.most_per_container) == (2, Strategy.PACK, 3)
+    assert (settings.rules.slots, settings.strategy, settings.max_per_container) == (2, Strategy.PACK, 3)
     assert settings.rules.slots_for == {"NVIDIA L4": 4, "GPU-a": 8}
     assert settings.rules.exclude == {"GPU-b", "T4"}
     assert settings.metrics_port is None

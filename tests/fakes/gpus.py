@@ -1,4 +1,7 @@
-"""Fakes for the device plugin's Protocols: GPUs without a library, and a recorder of what happened."""
+"""Fakes for the device plugin's protocols: GPUs without a library, a kubelet, a scheduler, a cluster, a recorder.
+
+Owns no behaviour of ours.
+"""
 
 import contextlib
 import queue
@@ -14,18 +17,17 @@ import grpc
 from adapters.nvml import Xid
 from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
-from deviceplugin.core.events import Happening, NodeEvent
+from deviceplugin.core.events import NodeEvent, PluginEvent
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.plugin import Plugin
 from deviceplugin.reporting.node_reports import ClusterUnavailable
 
 T = TypeVar("T")
 
 
 def make_gpu(number: int, **other: object) -> Gpu:
-    """Make the GPU with this number."""
+    """Make the GPU with UUID GPU-0000…number."""
     values: dict[str, object] = {
         "uuid": f"GPU-{number:08x}-0000-0000-0000-000000000000",
         "model": "Test GPU",
@@ -89,10 +91,10 @@ class FakeCluster:
         self.events.append(event)
 
     def tell_events(self) -> None:
-        """Do nothing: no event waits."""
+        """Do nothing: no event waits to be sent."""
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Do nothing: nothing runs."""
 
     def dropped_events(self) -> int:
         return 7
@@ -106,7 +108,7 @@ class FakeKubelet:
 
     def __init__(self) -> None:
         self.listed = Listed()
-        self.others: Mapping[str, str] = {}
+        self.offered: Mapping[str, str] = {}
         self.silent: set[str] = set()
 
     def list_pods(self) -> Listed:
@@ -117,7 +119,7 @@ class FakeKubelet:
     def foreign(self) -> Mapping[str, str]:
         if "GetAllocatableResources" in self.silent:
             raise grpc.RpcError("away")
-        return self.others
+        return self.offered
 
 
 class FakeScheduler:
@@ -141,34 +143,27 @@ class FakeScheduler:
                     connection.sendall(encode_load(load))
 
     def end(self) -> None:
-        """End as a killed scheduler does: its socket file stays."""
+        """End as a killed scheduler does: its socket stays behind."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(10)
 
 
-class Happenings:
-    """Remembers what a plugin told, and lets a test wait for it."""
+class PluginEvents:
+    """Remember the events of a plugin, and let a test wait for one."""
 
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[PluginEvent] = []
         self._news = threading.Condition()
 
-    def listen_to(self, plugin: Plugin) -> None:
-        """Record what the plugin tells, beside its own listener; call this before the plugin runs."""
-        tell = plugin.tell
-
-        def told(happening: Happening) -> None:
-            tell(happening)
-            with self._news:
-                self.all.append(happening)
-                self._news.notify_all()
-
-        plugin.tell = told  # type: ignore[method-assign]
-        plugin.watch._tell = told
+    def remember(self, event: PluginEvent) -> None:
+        """Keep an event of the plugin; wake the tests that wait for it."""
+        with self._news:
+            self.all.append(event)
+            self._news.notify_all()
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True, *, count: int = 1) -> T:
-        """Wait for the n-th happening of this kind that matches, and return it."""
+        """Return event number `count` of this kind for which `is_it` holds; wait for it."""
 
         def found() -> list[T]:
             return [each for each in self.all if isinstance(each, kind) and is_it(each)]

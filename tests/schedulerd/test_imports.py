@@ -21,7 +21,10 @@ except SystemExit:
     pass
 print(*sys.modules, file=sys.stderr)
 """
-SLOW_FOR_A_COMMAND = {"asyncio", "email", "http", "json", "logging", "pathlib", "ssl", "subprocess", "threading"}
+SLOW_FOR_A_COMMAND = {
+    *("asyncio", "dataclasses", "email", "http", "inspect", "json", "logging"),
+    *("pathlib", "ssl", "subprocess", "threading", "urllib"),
+}
 
 
 @pytest.fixture

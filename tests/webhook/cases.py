@@ -57,14 +57,14 @@ class Case:
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     def check_pod(self, pod: Json) -> None:
-        """The completed pod is as the case says."""
+        """Check that the completed pod is as the case says."""
         for pointer, value in self.expect.get("becomes", {}).items():
             assert jsonpointer.resolve_pointer(pod, pointer, None) == value, pointer
         for pointer in self.expect.get("absent", []):
             assert jsonpointer.resolve_pointer(pod, pointer, None) is None, pointer
 
     def check_texts(self, message: str, warnings: list[str]) -> None:
-        """The message and the warnings say what they must."""
+        """Check that the message and the warnings hold the texts of the case."""
         for text in self.expect.get("says", []):
             assert text in message
         for text in self.expect.get("warnings", []):
@@ -79,7 +79,7 @@ CASES: list[Case] = [_load(path) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def review_of(pod: Any, *, namespace: str = "team-a", old: Any = None, **request: Any) -> Json:
-    """An AdmissionReview as the API server sends it."""
+    """Return an AdmissionReview as the API server sends it."""
     metadata = pod.get("metadata") if isinstance(pod, dict) else None
     change = {"operation": "CREATE"}
     if old is not None:

@@ -9,7 +9,7 @@ from webhook.certs.files import write_set
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """A CA, a serving pair, and a file with a namespace that has opted in (`team-a`) and one that has not."""
+    """Make a CA, a serving pair, and a file with a namespace that has opted in (`team-a`) and one that has not."""
     folder = tmp_path_factory.mktemp("webhook")
     write_set(folder, ("127.0.0.1", "localhost"), days=2)
     namespaces = [

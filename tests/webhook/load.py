@@ -19,7 +19,7 @@ from webhook.admission.json_fields import Json
 
 
 def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
-    """A pod as a controller makes it: a sidecar, some thirty variables, probes, managed fields."""
+    """Return a pod as a controller makes it: a sidecar, some thirty variables, probes, managed fields."""
     env: list[Json] = [{"name": f"SETTING_{index}", "value": f"value-of-{index}-{'x' * 24}"} for index in range(36)]
     env.append({"name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}})
     probe = {
@@ -44,7 +44,7 @@ def realistic_pod(name: str = "trainer-0", vgpus: int | None = 1) -> Json:
 
 
 def body(vgpus: int | None = 1) -> bytes:
-    """The review of that pod."""
+    """Return the review of that pod."""
     return json.dumps(review_of(realistic_pod(vgpus=vgpus))).encode()
 
 
@@ -65,10 +65,10 @@ class Connection:
 
 
 def bursts(plane: Any, *, rounds: int, width: int = 64) -> Iterator[list[tuple[int, float]]]:
-    """For each round every creation's status and seconds: so many connected clients that begin at one moment.
+    """Yield for each round the status and seconds of every creation: all connected clients begin at one moment.
 
-    An API server takes twice as long over the first hundred pods of its life, webhook or not: each client has created
-    some, one after the other, before the rounds begin.  What a burst opens of new connections to the webhook stays in.
+    An API server needs twice as long for the first hundred pods of its life, with a webhook or without.  So each client
+    creates some pods before the rounds, one after the other.  New connections to the webhook in a burst are measured.
     """
     clients = [ApiClient(plane) for _ in range(width)]
     for client in clients * 4:
@@ -88,14 +88,14 @@ def bursts(plane: Any, *, rounds: int, width: int = 64) -> Iterator[list[tuple[i
 
 
 def processor_seconds(pid: int) -> float:
-    """What the process and its children have used."""
+    """Return the processor seconds of the process and its children."""
     process = psutil.Process(pid)
     times = [item.cpu_times() for item in (process, *process.children(recursive=True))]
     return sum(item.user + item.system for item in times)
 
 
 def cost_of_a_review(pid: int, connection: Connection, *, reviews: int, data: bytes) -> tuple[float, list[float]]:
-    """Processor microseconds a review, and each review's seconds."""
+    """Return the processor microseconds a review, and the seconds of each review."""
     for _ in range(200):
         connection.post(data)
     before = processor_seconds(pid)

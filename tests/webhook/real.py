@@ -62,7 +62,7 @@ class ApiClient:
         return Answer(answer.status, json.loads(content) if content else {}, warnings)
 
     def text(self, path: str) -> str:
-        """The content of a page that is no JSON."""
+        """Return the content of a page that is no JSON."""
         self._connection.request("GET", path)
         return self._connection.getresponse().read().decode()
 
@@ -88,7 +88,7 @@ class Server:
         return urlsplit(self.url).port or 0
 
     def metrics(self) -> dict[str, float]:
-        """Every sample, by its name and labels as written."""
+        """Return every sample, by its name and labels as written."""
         where = urlsplit(self.metrics_url)
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
         connection.request("GET", where.path)
@@ -98,23 +98,23 @@ class Server:
         return {name: float(value) for name, _, value in samples}
 
     def reviews(self) -> int:
-        """How many reviews it has answered."""
+        """Return how many reviews it has answered."""
         found = self.metrics()
         return int(sum(value for name, value in found.items() if name.startswith("nvshare_webhook_reviews_total")))
 
     def serves(self, certificate: str) -> bool:
-        """A new connection is shown this certificate."""
+        """Tell whether a new connection gets this certificate."""
         return ssl.get_server_certificate(("127.0.0.1", self.port)).split() == certificate.split()
 
     def worker(self) -> int:
-        """The worker's process id."""
+        """Return the process id of the worker."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
 
 @contextmanager
 def serving(cert: Path, key: Path, *arguments: str, log: Path | None = None) -> Iterator[Server]:
-    """The server on free ports, ended at the end; its log is in `lines`, or, for much of it, in a file."""
+    """Run the server on free ports; its log is in `lines`, or in a file where it is long."""
     command = [sys.executable, "-m", "webhook", "serve", "--cert", str(cert), "--key", str(key)]
     ports = [] if "--port" in arguments else ["--port", "0"]
     command += ["--host", "127.0.0.1", *ports, "--metrics-port", "0", *arguments]
@@ -176,7 +176,7 @@ def _wait_ready(server: Server) -> None:
 
 
 def registered(server: Server, bundle: bytes) -> list[Json]:
-    """Both webhook configurations, with the server's address instead of a Service."""
+    """Return both webhook configurations, with the address of the server instead of a Service."""
     found = []
     for configuration in webhook_configurations():
         (webhook,) = configuration["webhooks"]
@@ -188,7 +188,7 @@ def registered(server: Server, bundle: bytes) -> list[Json]:
 
 @contextmanager
 def installed(plane: ControlPlane, objects: Sequence[Json]) -> Iterator[None]:
-    """The objects are in the cluster, and gone afterwards."""
+    """Keep the objects in the cluster, and delete them afterwards."""
     plane.apply(*objects)
     try:
         yield
@@ -198,7 +198,7 @@ def installed(plane: ControlPlane, objects: Sequence[Json]) -> Iterator[None]:
 
 
 def wait_for_policies(plane: ControlPlane) -> None:
-    """Until the API server acts upon the last of the policies: a CronJob's template that would be refused warns."""
+    """Wait until the API server applies the last policy: it warns of a CronJob whose pods would be refused."""
     client = ApiClient(plane)
     container: Json = {"name": "c", "image": "i", "resources": {"limits": {"nvshare.com/gpu": "1"}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -212,5 +212,5 @@ def wait_for_policies(plane: ControlPlane) -> None:
 
 
 def all_policies() -> list[Any]:
-    """What `manifests/base/policies.yaml` holds."""
+    """Return the objects of `manifests/base/policies.yaml`."""
     return validating_policies()

@@ -1,4 +1,4 @@
-"""Settings: a flag beats the environment, which beats the file; what cannot be is said in a sentence."""
+"""Settings: a flag beats the environment, which beats the file; a bad value is refused with a remedy."""
 
 from typing import Any
 
@@ -37,15 +37,15 @@ def test_where_a_setting_comes_from(
     ],
     ids=str,
 )
-def test_what_cannot_be(
+def test_a_setting_with_a_bad_value_is_refused(
     flags: dict[str, str | None], environ: dict[str, str], file: dict[Any, object], says: str
 ) -> None:
     with pytest.raises(StartError, match=says.replace("'", ".")):
         read_settings(flags, environ, file)
 
 
-def test_what_kubernetes_says_of_services_of_our_name_is_no_setting() -> None:
-    """In a pod with enableServiceLinks, in the namespace of the Service nvshare-webhook."""
+def test_variables_of_a_service_of_our_name_are_no_settings() -> None:
+    """Ignore the variables that a pod with enableServiceLinks gets beside the Service nvshare-webhook."""
     told = {
         "SERVICE_HOST": "10.96.0.7",
         "SERVICE_PORT": "443",

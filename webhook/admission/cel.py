@@ -1,7 +1,7 @@
-"""CEL, written by Python: literals, our grammar's words as conditions, paths as they resolve.
+"""CEL, written by Python: literals, the words of our grammar as conditions, paths in their resolved form.
 
-The rule it owns: each function here says in CEL what `contract.grammar`, `path` and `words` say in Python; the case
-files hold the two equal.
+The rule it owns: each function here says in CEL what `contract.grammar` and `host_paths` say in Python.  The case files
+hold the two equal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,18 +11,18 @@ from contract.grammar import Word
 from webhook.admission.host_paths import MOST_STEPS_UP
 
 VGPUS = f"quantity(c.?resources.?limits[?'{names.RESOURCE}'].orValue('0')).asInteger()"
-"""The vGPUs of the container `c`; the API server has checked that they are whole, and that requests are the same."""
+"""The vGPUs of the container `c`; the API server has checked that they are whole and that requests equal limits."""
 
 
 MOST_CONTAINERS = 200
 MOST_KEYS = 1000
-"""How many containers, and annotations or labels, a loop goes through: its time grows with the square of its rounds."""
+"""The containers, and the annotations or labels, that a loop visits at most: its time grows with their square."""
 
 
 def in_any_container(condition: str, spec: str = "object.spec") -> str:
-    """An ordinary or init container `c` of the spec fulfils the condition.
+    """Return the condition that an ordinary or init container `c` of the spec fulfils `condition`.
 
-    Of too many containers it is enough that their text names our resource: a rule refuses such a pod.
+    Where there are too many containers, it is enough that their text names our resource: a rule refuses such a pod.
     """
     ordinary, initial = (_in_any(f"{spec}.{kind}", condition) for kind in ("containers", "initContainers"))
     return f"{ordinary} || (has({spec}.initContainers) && {initial})"
@@ -36,28 +36,28 @@ def _in_any(containers: str, condition: str) -> str:
 
 
 def asks_for_vgpu(spec: str = "object.spec") -> str:
-    """The policies' condition.  They come after the API server's own checks, so the amount can be read."""
+    """Return the condition of the policies; the API server has checked the pod before, so the amount can be read."""
     return in_any_container(f"{VGPUS} > 0", spec)
 
 
 def text(value: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
 
 
 def texts(values: Iterable[str]) -> str:
-    """A list of string literals."""
+    """Return a list of string literals."""
     return "[" + ", ".join(text(value) for value in values) + "]"
 
 
 def mapping(values: Mapping[str, str]) -> str:
-    """A map of string literals."""
+    """Return a map of string literals."""
     return "{" + ", ".join(f"{text(key)}: {text(value)}" for key, value in values.items()) + "}"
 
 
 def either(condition: str, found: str) -> str:
-    """The list with this text where the condition holds, else an empty one."""
+    """Return a list with this text where the condition holds, else an empty list."""
     return f"({condition} ? [{found}] : [])"
 
 
@@ -73,7 +73,7 @@ _MEMORY = (
     f"size(v) <= 128 && isQuantity(v) && !quantity(v).isGreaterThan(quantity('{limits.LARGEST_MEMORY}'))"
     " && [quantity(v).asApproximateFloat()].all(f, f > 0.0 && double(int(f)) == f)"
 )
-"""Not `isInteger`: that is false of 1.5Gi and of 100Ti, however whole they are."""
+"""Not `isInteger`: it is false for 1.5Gi and for 100Ti, although they are whole."""
 _WHOLE = "v.matches('^[1-9][0-9]{0,5}$') && int(v) <= 1000"
 _MODES = _one_of((grammar.Mode.GANG, grammar.Mode.PER_DEVICE))
 _CONDITIONS: dict[str, str] = {
@@ -92,16 +92,16 @@ _CONDITIONS: dict[str, str] = {
     names.MAX_QUANTUM: _QUANTUM,
     names.ALLOW: f"size(v) <= {grammar.LONGEST_LIST} && v.split(',').all(p, p.trim() in {texts(grammar.Exemption)})",
 }
-"""For each word the condition on its text `v`."""
+"""The condition of each word on its text `v`."""
 
 
 def is_legal(key: str, holder: str) -> str:
-    """The map `holder` has `key`, with a value of the grammar."""
+    """Return the condition that the map `holder` has `key` with a value of the grammar."""
     return f"({text(key)} in {holder} && [{holder}[{text(key)}]].all(v, {_CONDITIONS[key]}))"
 
 
 def bad_values(table: tuple[Word, ...], holder: str) -> str:
-    """A list with one text for each word of the table whose value in `holder` is outside the grammar."""
+    """Return a list with one text for each word whose value in `holder` is outside the grammar."""
     return " + ".join(
         either(
             f"{text(word.key)} in {holder} && !{is_legal(word.key, holder)}",
@@ -117,14 +117,14 @@ def _shown(value: str) -> str:
 
 
 def unknown_keys(table: tuple[Word, ...], holder: str, *, what: str, known_too: Iterable[str] = ()) -> str:
-    """A list with the keys of our domain in `holder` that the table does not have."""
+    """Return a list with the keys of our domain in `holder` that the table does not have."""
     known = texts((*(word.key for word in table), *known_too))
     found = f"{holder}.filter(k, k.startsWith({text(names.DOMAIN + '/')}) && !(k in {known})).map(k, {what})"
     return f"({holder}.size() > {MOST_KEYS} ? [] : {found})"
 
 
 def is_above(key: str, holder: str, ceiling_key: str, ceiling_holder: str) -> str:
-    """Both values are legal, and the one in `holder` is the larger."""
+    """Return the condition that both values are legal and the one in `holder` is larger."""
     value, ceiling = f"{holder}[{text(key)}]", f"{ceiling_holder}[{text(ceiling_key)}]"
     both = f"{is_legal(key, holder)} && {is_legal(ceiling_key, ceiling_holder)}"
     return f"({both} && {_LARGER[key].format(value=value, ceiling=ceiling)})"
@@ -143,8 +143,8 @@ _LARGER: dict[str, str] = {
     names.QUANTUM: f"{_MILLISECONDS.format('{value}')} > {_MILLISECONDS.format('{ceiling}')}",
 }
 
-# A path resolves to segments that each end with "/": the root is "/", a folder "/a/b/".  No loop over the segments: a
-# loop's time grows with its square.  Each replacement halves a row of slashes, and two take away all of a row of dots.
+# A resolved path ends with "/": the root is "/", a folder is "/a/b/".  There is no loop over the segments, since the
+# time of a loop grows with its square.  Each replacement halves a row of slashes; two remove a whole row of dots.
 _CLEAN = "('/' + q + '/')" + ".replace('/./', '//')" * 2 + ".replace('//', '/')" * 16
 _STEP_UP = (
     "(r.indexOf('/../') < 0 ? r : (r.substring(0, r.indexOf('/../')).lastIndexOf('/') < 0 ? ''"
@@ -157,12 +157,12 @@ _STEPS_UP = f".map(r, {_STEP_UP})" * MOST_STEPS_UP
 
 
 def resolved(path: str) -> str:
-    """A list with the one resolved form of the path expression, for a macro to bind."""
+    """Return a list with the resolved form of the path expression, so that a macro can bind it."""
     return f"[{path}].map(q, {_CLEAN}){_STEPS_UP}.map(r, {_ONE_RUN})"
 
 
 def passes_proc(path: str) -> str:
-    """The path is in `/proc`, or is there after some of its steps: `path.passes_proc`."""
+    """Return the condition that the path is in `/proc` or enters it on its way, as `host_paths.passes_proc` says."""
     seen = "r.contains('/../')"  # a step is left over
     for _ in range(MOST_STEPS_UP):
         seen = f"r.contains('/../') && [{_STEP_UP}].exists(r, r.startsWith('/proc/') || {seen})"
@@ -170,7 +170,10 @@ def passes_proc(path: str) -> str:
 
 
 def resolves_to_touch(path: str, folders: str, *, or_into: str = "") -> str:
-    """The path is one of the folders (resolved, each ending with `/`), in one, above one, or is or is in `or_into`."""
+    """Return the condition that the path is one of the folders, in one or above one, or is or is in `or_into`.
+
+    The folders are resolved, and each ends with `/`.
+    """
     into = f" || r.startsWith({text(or_into)})" if or_into else ""
     climbs = "r.contains('/../')"  # a step is left over
     return f"{resolved(path)}.exists(r, {climbs} || {folders}.exists(g, g.startsWith(r) || r.startsWith(g)){into})"

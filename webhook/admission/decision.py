@@ -1,6 +1,6 @@
-"""The decision on one pod: allow, complete, reduce, warn or deny, with every reason and what to do about it.
+"""The decision on one pod: allow, complete, reduce, warn or deny, with every reason and its remedy.
 
-The room's core: a pod and its namespace's policy in, a decision out.
+The core of the room: a pod and the policy of its namespace go in, a decision comes out.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from webhook.admission.rules import POD_RULES
 
 
 class Verdict(StrEnum):
-    """What became of the pod."""
+    """The outcome for the pod."""
 
     ALLOWED = "allowed"
     COMPLETED = "completed"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 class Stage(StrEnum):
-    """When the pod is looked at."""
+    """The moment at which the pod is decided on."""
 
     MUTATE = "mutate"
     VALIDATE = "validate"
@@ -38,17 +38,17 @@ class Stage(StrEnum):
 
 
 class Volumes(StrEnum):
-    """Whether hook and socket are written into the spec as volumes."""
+    """The choice whether hook and socket are written into the spec as volumes."""
 
     AUTO = "auto"
-    """Where the namespace's Pod Security lets hostPath through."""
+    """Write them where the Pod Security of the namespace lets hostPath through."""
     NEVER = "never"
-    """They come with the allocation alone."""
+    """Never write them: hook and socket come with the allocation."""
     WHERE_PRIVILEGED = "where-privileged"
-    """As AUTO, in a cluster whose default refuses hostPath: only where the namespace itself says privileged."""
+    """AUTO in a cluster whose default refuses hostPath: write them only where the namespace itself says privileged."""
 
     def in_cluster(self, default: PodSecurity) -> "Volumes":
-        """The same in a cluster with this default of Pod Security."""
+        """Return the choice that this one becomes in a cluster with this default of Pod Security."""
         is_open = self is Volumes.NEVER or default is PodSecurity.PRIVILEGED
         return self if is_open else Volumes.WHERE_PRIVILEGED
 
@@ -72,7 +72,7 @@ class Decision:
 
 
 VOLUME_CHOICES = (Volumes.AUTO, Volumes.NEVER)
-"""What a user says; the third follows from the cluster's default."""
+"""The choices of a user; the third follows from the cluster's default."""
 _LEVELS_WITH_VOLUMES: dict[Volumes, tuple[PodSecurity | None, ...]] = {
     Volumes.AUTO: (None, PodSecurity.PRIVILEGED),
     Volumes.NEVER: (),
@@ -96,7 +96,7 @@ _OF_SCOPES = {
 def gather(
     pod: Pod, namespace: NamespacePolicy, *, volumes: Volumes = Volumes.AUTO, before: frozenset[str] | None = None
 ) -> Facts:
-    """What the rules may look at; `before` names the ephemeral containers of a pod that ran already."""
+    """Collect the facts for the rules; `before` names the debug containers of a pod that was running already."""
     names_mode = names.MULTI_GPU in pod.annotations or namespace.mode is not None
     reduces = not names_mode and namespace.on_multi_gpu is OnMultiGpu.REDUCE
     return Facts(
@@ -123,9 +123,9 @@ _MODES = {mode.value: mode for mode in (Mode.GANG, Mode.PER_DEVICE)}
 
 
 def decide(facts: Facts, stage: Stage) -> Decision:
-    """The decision on a pod with these facts."""
+    """Decide on a pod with these facts."""
     if not facts.pod.quantities_are_legal and stage is not Stage.OFFLINE:
-        return _ALLOWED  # the API server refuses it, in its own words
+        return _ALLOWED  # the API server refuses this pod itself, in its own words
     if stage is Stage.VALIDATE and facts.namespace.injection is Injection.ENABLED and facts.sharing:
         facts = as_completed(facts)
     refusals = _refusals(facts, stage)
@@ -172,7 +172,7 @@ def _reduction_note(container: Container) -> str:
 
 
 def _warn(facts: Facts, refusals: tuple[Refusal, ...], stage: Stage) -> Decision:
-    """Decides as ever and changes nothing."""
+    """Decide as in an enabled namespace, but only warn: refuse nothing and change nothing."""
     would_be = Decision(Verdict.DENIED, refusals) if refusals else _completed(facts, stage)
     if would_be is _ALLOWED:
         return _ALLOWED

@@ -1,11 +1,15 @@
-"""Paths compared as node and container will resolve them: `//`, `.`, `..`, no leading slash, `/run` = `/var/run`."""
+"""Paths compared in their resolved form.
+
+The rule it owns: paths are compared as node and container will resolve them.  So `//`, `.`, `..` and a missing leading
+slash make no difference, and `/run` is `/var/run`.
+"""
 
 MOST_STEPS_UP = 4
-"""A path with more `..` than this is taken to lead anywhere; the API server's CEL resolves as many and no more."""
+"""A path with more `..` may lead anywhere, so it is refused.  The CEL for the API server resolves as many, no more."""
 
 
 def resolve(path: str) -> str:
-    """The path in its one form; `/` for the root."""
+    """Return the path in its one resolved form; the root is `/`."""
     if path.startswith("/") and "/." not in path and "//" not in path and not path.endswith("/"):
         return _one_run(path)
     kept: list[str] = []
@@ -22,9 +26,9 @@ def _one_run(path: str) -> str:
 
 
 def passes_proc(path: str) -> bool:
-    """The path is in `/proc`, or is there after some of its steps.
+    """Tell whether the path is in `/proc`, or enters it on its way.
 
-    A link such as `/proc/self/root` leads back to the container's root, so text cannot tell where such a path ends.
+    A link such as `/proc/self/root` leads back to the container's root: the text of a path does not say where it ends.
     """
     if "proc" not in path:
         return False
@@ -42,15 +46,15 @@ def passes_proc(path: str) -> bool:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """`path` is the folder or something in it; both resolved."""
+    """Tell whether `path` is the folder or lies in it; both are resolved."""
     return path == folder or path.startswith(folder + "/") or folder == "/"
 
 
 def touches(path: str, folder: str) -> bool:
-    """`path` is the folder, in it, or above it; both resolved."""
+    """Tell whether `path` is the folder, lies in it, or holds it; both are resolved."""
     return is_within(path, folder) or is_within(folder, path)
 
 
 def climbs_too_often(path: str) -> bool:
-    """More steps up than are followed."""
+    """Tell whether the path has more `..` than are resolved."""
     return ".." in path and path.split("/").count("..") > MOST_STEPS_UP

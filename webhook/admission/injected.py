@@ -1,6 +1,7 @@
-"""What the webhook writes into a pod, as values: environment entries, volumes, mounts, the node expression.
+"""The values that the webhook writes into a pod: environment entries, volumes and mounts.
 
-Rules let exactly these pass, steps write exactly these: "ours" is recognised by content, never by an annotation.
+The rule it owns: the steps write exactly these values, and the rules let exactly these pass.  An entry is ours by its
+content, never by an annotation.
 """
 
 import re
@@ -16,12 +17,14 @@ SHADOWED: dict[str, str] = {
     names.ENV_ON_LOSS: OnLoss.WAIT.value,
     names.ENV_SOCKETS: paths.CONTAINER_SOCKETS,
 }
-"""Entries written in front of an `envFrom`, which could bring these names.  The visible devices are not among them: by
-CDI the allocation's own win anyway, and without it the pod's win over the allocation's, and the program sees none."""
+"""The entries written in front of an `envFrom`, which could bring these names.
+
+The visible devices are not among them.  With CDI the allocation's own value wins anyway.  Without CDI the pod's value
+wins over the allocation's, and the program would see no GPU."""
 HIDDEN = "void"
-"""The visible devices of a container that asked for none."""
+"""The visible devices of a container that asked for no GPU."""
 LET_PASS = {**SHADOWED, names.ENV_VISIBLE_DEVICES: HIDDEN}
-"""What an earlier release wrote stands in files that `inject` completed."""
+"""The values that may stand in a pod.  An earlier release wrote the last one; files that `inject` completed hold it."""
 GUARDED_NAMES = (names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES")
 GUARDED_PREFIX = STEERING_PREFIX
 _SEPARATORS = re.compile(r"[: ]+")
@@ -38,29 +41,29 @@ OUR_VOLUMES = (names.HOOK_VOLUME, names.SOCKETS_VOLUME)
 
 
 def is_guarded(name: str) -> bool:
-    """A variable that steers the hook, the loader or the runtime, and so is not the user's to set."""
+    """Tell whether a variable steers the hook, the loader or the runtime: a user may not set such a variable."""
     return name in GUARDED_NAMES or (name.startswith(GUARDED_PREFIX) and name != names.ENV_LOG)
 
 
 def our_value(name: str, container: Container, mode: Mode) -> str | None:
-    """What the webhook itself writes, or once wrote, for a guarded name in this container; None where nothing."""
+    """Return the value that the webhook writes, or once wrote, for a guarded name in this container, or None."""
     if name == names.ENV_MODE:
         return mode.value
     return LET_PASS.get(name) if container.has_env_from else None
 
 
 def is_our_volume(volume: Json) -> bool:
-    """Exactly one of ours, whoever wrote it."""
+    """Tell whether the volume equals one of ours, whoever wrote it."""
     return volume in VOLUMES
 
 
 def is_our_mount(mount: Json) -> bool:
-    """Exactly one of ours, whoever wrote it."""
+    """Tell whether the mount equals one of ours, whoever wrote it."""
     return mount in MOUNTS
 
 
 def preload_with_hook(text: str) -> str:
-    """The user's LD_PRELOAD with our hook in front, once."""
+    """Return the user's LD_PRELOAD with our hook in front, once."""
     if text == paths.CONTAINER_HOOK or (
         text.startswith(paths.CONTAINER_HOOK + ":") and text.count(paths.CONTAINER_HOOK) == 1
     ):

@@ -1,7 +1,7 @@
-"""What a pod with vGPUs gets: a list of steps, each returning patch operations on the raw JSON.
+"""The completion of a pod with vGPUs: a list of steps; each returns patch operations on the raw JSON.
 
-To add one, write it and list it in STEPS.  The rule it owns: applied to its own output, every step returns nothing.
-Steps see only pods that no rule refused.
+To add a step, write it and list it in STEPS.  The rule it owns: a step that sees its own output returns nothing.
+A step sees only pods that no rule refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,9 +15,9 @@ from webhook.admission.pod import Container, count_vgpus
 from webhook.admission.rule import Facts
 
 _FORMAT = "v1"
-"""Of the summary in the annotation `nvshare.com/injected`."""
+"""The version of the summary in the annotation `nvshare.com/injected`."""
 _FORMS = {True: "volumes", False: "no-volumes"}
-"""How the summary tells, with its last word, whether hook and socket are volumes of the pod."""
+"""The last word of the summary: it says whether hook and socket are volumes of the pod."""
 
 
 def _environment(facts: Facts) -> Iterator[Operation]:
@@ -37,7 +37,7 @@ def _entries(container: Container, mode: str) -> list[Operation]:
 
 
 def _preload(path: str, env: list[Json], places: list[int]) -> list[Operation]:
-    """Our hook in front of the user's own; of several entries the last is the one that counts, and it alone stays."""
+    """Put our hook in front of the user's LD_PRELOAD; of several entries only the last counts, so only it stays."""
     value = env[places[-1]].get("value") or ""
     wanted = preload_with_hook(value)
     changes = [put(f"{path}/{places[-1]}/value", wanted)] if wanted != value else []
@@ -65,14 +65,14 @@ def _reduction(facts: Facts) -> Iterator[Operation]:
 
 
 def reduced_containers(facts: Facts) -> tuple[Container, ...]:
-    """The containers that get one vGPU instead of several."""
+    """Return the containers that get one vGPU instead of several."""
     if not facts.reduces:
         return ()
     return tuple(container for container in facts.sharing if container.vgpus > 1)
 
 
 def _node_affinity(facts: Facts) -> Iterator[Operation]:
-    """A node must have as many GPUs as the greediest container needs distinct ones; ANDed with the user's terms."""
+    """Require a node with as many GPUs as the container with most vGPUs; the user's own terms stay in force."""
     most = 1 if facts.reduces else max(container.vgpus for container in facts.sharing)
     if most < 2:
         return
@@ -95,7 +95,10 @@ _TERMS = f"/spec/affinity/nodeAffinity/{_REQUIRED}/nodeSelectorTerms"
 
 
 def _with_expression(terms: list[Json], wanted: Json) -> Iterator[Operation]:
-    """Terms are alternatives, so each gets it; an empty term matches no node and must go on doing so."""
+    """Add the expression to each term, since terms are alternatives.
+
+    An empty term matches no node.  It gets no expression, since it would match nodes then.
+    """
     for index, term in enumerate(terms):
         expressions = read_maps(term, "matchExpressions")
         if (expressions or term.get("matchFields")) and wanted not in expressions:
@@ -104,7 +107,7 @@ def _with_expression(terms: list[Json], wanted: Json) -> Iterator[Operation]:
 
 def _annotations(facts: Facts) -> Iterator[Operation]:
     present = facts.pod.annotations
-    is_over = facts.completed_as is not None  # then the defaults are those of that moment
+    is_over = facts.completed_as is not None  # the defaults were written at that moment; later ones do not count
     wanted = {} if is_over else {key: text for key, text in facts.namespace.defaults.items() if key not in present}
     wanted[names.INJECTED] = summarize(facts)
     reduced = reduced_containers(facts)
@@ -120,7 +123,7 @@ def _annotations(facts: Facts) -> Iterator[Operation]:
 
 
 def _was_reduced(facts: Facts) -> bool:
-    """The note of a reduction fits the pod: each container named has one vGPU now, and its namespace reduces."""
+    """Tell whether the note of a reduction fits: each container in it has one vGPU, and the namespace reduces."""
     counts = {container.name: container.vgpus for container in facts.sharing}
     entries = [entry.partition("=") for entry in facts.pod.annotations[names.REDUCED_FROM].split(",")]
     fits = all(counts.get(name) == 1 and amount.isascii() and amount.isdigit() for name, _, amount in entries)
@@ -128,13 +131,16 @@ def _was_reduced(facts: Facts) -> bool:
 
 
 def summarize(facts: Facts) -> str:
-    """What was done, for `nvshare.com/injected`: each container's mode, and how hook and socket come."""
+    """Return the text of `nvshare.com/injected`: the mode of each container, and how hook and socket come."""
     modes = [f"{container.name}={facts.expected_mode(container)}" for container in facts.sharing]
     return " ".join((_FORMAT, *modes, _FORMS[facts.with_volumes]))
 
 
 def was_given_volumes(facts: Facts) -> bool:
-    """How the one that completed the pod did it: while replicas are exchanged it may have other settings than ours."""
+    """Tell whether the replica that completed the pod wrote volumes.
+
+    While replicas are exchanged, that replica may have other settings than this one.
+    """
     last = facts.pod.annotations.get(names.INJECTED, "").rpartition(" ")[2]
     return {word: given for given, word in _FORMS.items()}.get(last, facts.with_volumes)
 
@@ -149,14 +155,16 @@ STEPS: tuple[Callable[[Facts], Iterator[Operation]], ...] = (
 
 
 def complete(facts: Facts) -> tuple[Operation, ...]:
-    """The operations that complete the pod; none where it is complete."""
+    """Return the operations that complete the pod; a complete pod needs none."""
     return tuple(operation for step in STEPS for operation in step(facts))
 
 
 def as_completed(facts: Facts) -> Facts:
-    """The facts on a pod that was completed, by the settings, and the words of its namespace, that its completer knew.
+    """Return the facts on a completed pod as the replica saw them that completed it.
 
-    While replicas are exchanged, or hear of a change one after the other, those may be others than ours."""
+    That replica may have other settings than this one, and may know other words of the namespace: replicas are
+    exchanged one by one, and hear of a change one after the other.
+    """
     return replace(
         facts,
         with_volumes=was_given_volumes(facts),
@@ -167,12 +175,12 @@ def as_completed(facts: Facts) -> Facts:
 
 
 def undone(facts: Facts) -> tuple[Operation, ...]:
-    """What a pod that was completed lacks."""
+    """Return the operations that a completed pod still needs: the ones that somebody undid."""
     return complete(facts if facts.completed_as is not None else as_completed(facts))
 
 
 def hide_gpus_from_debuggers(containers: tuple[Container, ...]) -> tuple[Operation, ...]:
-    """New debug containers on a pod with vGPUs see no GPU of their own."""
+    """Return the operations that hide all GPUs from new debug containers on a pod with vGPUs."""
     void = {"name": names.ENV_VISIBLE_DEVICES, "value": HIDDEN}
     return tuple(
         operation

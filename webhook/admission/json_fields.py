@@ -1,6 +1,7 @@
-"""Typed reads of raw JSON: a missing or null field is empty, a wrong type is an error that names it.
+"""Typed reads of raw JSON: a missing or null field is empty, a wrong type is an error that names the field.
 
-Pods stay raw JSON throughout, so that fields we do not know survive; every read of a rule goes through here.
+The rule it owns: a pod stays raw JSON, so that fields that we do not know survive.  Every read of a rule goes through
+here.
 """
 
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from webhook.errors import MalformedObject
 
 Json = dict[str, Any]
-"""An object of somebody else's, as parsed; never turned into a type of ours."""
+"""A Kubernetes object as parsed; it is never turned into a type of ours."""
 _NOTHING: Json = {}
 
 
@@ -17,7 +18,7 @@ def _wrong(key: str, wanted: str, found: object) -> MalformedObject:
 
 
 def read_map(holder: Json, key: str) -> Json:
-    """The object under `key`; an empty one (never to be changed) where there is none."""
+    """Return the object under `key`, or an empty one; never change the result: the empty one is shared."""
     value = holder.get(key)
     if value is None:
         return _NOTHING
@@ -27,7 +28,7 @@ def read_map(holder: Json, key: str) -> Json:
 
 
 def read_list(holder: Json, key: str) -> list[Any]:
-    """The list under `key`, or an empty one."""
+    """Return the list under `key`, or an empty one."""
     value = holder.get(key)
     if value is None:
         return []
@@ -37,7 +38,7 @@ def read_list(holder: Json, key: str) -> list[Any]:
 
 
 def read_maps(holder: Json, key: str) -> list[Json]:
-    """The list of objects under `key`, or an empty one."""
+    """Return the list of objects under `key`, or an empty one."""
     values = read_list(holder, key)
     for value in values:
         if type(value) is not dict:
@@ -46,7 +47,7 @@ def read_maps(holder: Json, key: str) -> list[Json]:
 
 
 def read_text(holder: Json, key: str) -> str:
-    """The text under `key`, or the empty text."""
+    """Return the text under `key`, or the empty text."""
     value = holder.get(key)
     if value is None:
         return ""
@@ -56,7 +57,7 @@ def read_text(holder: Json, key: str) -> str:
 
 
 def read_flag(holder: Json, key: str) -> bool:
-    """The truth value under `key`, false where there is none."""
+    """Return the truth value under `key`, or false."""
     value = holder.get(key)
     if value is None:
         return False
@@ -66,7 +67,7 @@ def read_flag(holder: Json, key: str) -> bool:
 
 
 def read_texts(holder: Json, key: str) -> dict[str, str]:
-    """The object of texts under `key`, such as labels and annotations."""
+    """Return the object of texts under `key`, such as labels and annotations."""
     found = read_map(holder, key)
     for name, value in found.items():
         if type(value) is not str:

@@ -1,7 +1,7 @@
-"""What a namespace's labels and annotations say about its pods' vGPUs.
+"""The policy of a namespace: its labels and annotations about vGPUs, read.
 
-The rule it owns: a value outside the grammar makes the whole policy invalid, and the problem quotes it; nothing is
-guessed.
+The rule it owns: one value outside the grammar makes the whole policy invalid.  The problem quotes the value; nothing
+is guessed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,9 +27,9 @@ from webhook.admission.cel import MOST_KEYS
 from webhook.admission.json_fields import Json, read_map, read_text, read_texts
 
 EXCLUDED_NAMESPACES = ("kube-system", names.SYSTEM_NAMESPACE)
-"""Never ours, whatever their labels say: what starts the webhook may not depend on it."""
+"""Namespaces that never take part, whatever their labels say: the pods that start the webhook may not need it."""
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""Of every Namespace, written by the API server."""
+"""The API server writes this label on every Namespace."""
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 
 
@@ -43,7 +43,7 @@ class PodSecurity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacePolicy:
-    """One namespace's word, read."""
+    """The policy of one namespace."""
 
     name: str
     injection: Injection | None = None
@@ -56,12 +56,12 @@ class NamespacePolicy:
     max_quantum: int | None = None
     """Milliseconds."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Pod annotations that a pod gets when it names none of its own."""
+    """The annotations that a pod gets where it has none of its own."""
     allow: frozenset[Exemption] = frozenset()
     pod_security: PodSecurity | None = None
-    """The level that is enforced; None where the Namespace does not say, and the cluster's default counts."""
+    """The level that is enforced; None where the Namespace does not say: then the cluster's default counts."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the labels and annotations, one entry each; then nothing else here may be relied upon."""
+    """The faults of labels and annotations, one entry each.  With a fault, no other field here may be relied upon."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """The annotations as written, for messages."""
 
@@ -74,7 +74,7 @@ class NamespacePolicy:
 
 
 def select_namespaces(*conditions: tuple[str, str, Iterable[str]]) -> Json:
-    """The API server's selector of namespaces by their labels: key, operator and values of each condition."""
+    """Return a webhook's selector of namespaces by labels; a condition is a key, an operator and values."""
     expressions = [
         {"key": key, "operator": operator, "values": [str(value) for value in values]}
         for key, operator, values in conditions
@@ -83,18 +83,18 @@ def select_namespaces(*conditions: tuple[str, str, Iterable[str]]) -> Json:
 
 
 def select_opted_in(*words: Injection) -> Json:
-    """Those opted in by one of these words, and no excluded ones, whatever their labels say."""
+    """Return the selector of namespaces that one of these words opts in; excluded namespaces are never selected."""
     return select_namespaces((NAME_LABEL, "NotIn", EXCLUDED_NAMESPACES), (names.INJECTION_LABEL, "In", words))
 
 
 def read_namespace(raw: Json) -> NamespacePolicy:
-    """The policy in a Namespace object."""
+    """Return the policy in a Namespace object."""
     metadata = read_map(raw, "metadata")
     return policy_of(read_text(metadata, "name"), read_texts(metadata, "labels"), read_texts(metadata, "annotations"))
 
 
 def policy_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NamespacePolicy:
-    """The policy that these labels and annotations mean."""
+    """Return the policy that these labels and annotations mean."""
     problems = namespace_problems(labels, annotations)
     if problems:
         return NamespacePolicy(
@@ -135,11 +135,11 @@ def _pod_security(labels: Mapping[str, str]) -> PodSecurity | None:
     try:
         return PodSecurity(level)
     except ValueError:
-        return PodSecurity.RESTRICTED  # as the API server takes it
+        return PodSecurity.RESTRICTED  # the API server takes an unknown level for this one
 
 
 def namespace_problems(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Every value and key of ours that a Namespace may not have, in words; empty when all is well."""
+    """Return a sentence for each value and key of ours that a Namespace may not have."""
     bad = (*_bad_values(NAMESPACE_LABELS, labels), *_bad_values(NAMESPACE_ANNOTATIONS, annotations))
     unknown = (
         *(f"label {key} is not one we know" for key in _unknown_keys(NAMESPACE_LABELS, labels)),
@@ -159,7 +159,7 @@ def _too_many_keys(labels: Mapping[str, str], annotations: Mapping[str, str]) ->
 
 
 def _unknown_keys(table: tuple[Word, ...], found: Mapping[str, str]) -> tuple[str, ...]:
-    """As the API server looks for them: not among too many."""
+    """Return the unknown keys; do not search among too many, as the API server's policy does not either."""
     return unknown_keys(table, found) if len(found) <= MOST_KEYS else ()
 
 
@@ -187,7 +187,7 @@ def _contradictions(annotations: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _defaults(annotations: Mapping[str, str], words: Mapping[str, object]) -> dict[str, str]:
-    """A ceiling binds those who say nothing too: without a default of its own, it is the default."""
+    """Return the default annotations; without one, the ceiling is the default, so that it binds silent pods too."""
     defaults: dict[str, str] = {}
     memory = annotations.get(names.DEFAULT_MEMORY, annotations.get(names.MAX_MEMORY))
     if memory is not None:

@@ -1,6 +1,6 @@
 """A pod as the rules read it: its containers with their kind, place and number of vGPUs, counted as Kubernetes counts.
 
-Everything is read once, here, through `fields`; what the rules do not read is not looked at.
+The rule it owns: every field is read once, here, through `json_fields`.  A field that no rule needs is not read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ STEERING_PREFIX = "NVSHARE_"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Container:
-    """One container: what rules and steps ask of it."""
+    """One container, with the fields that rules and steps need."""
 
     kind: Kind
     name: str
@@ -25,9 +25,9 @@ class Container:
     """Its JSON pointer in the pod."""
     raw: Json
     vgpus: int
-    """How many it asks for; 0 where the quantity is not one that the API accepts."""
+    """The number it asks for; 0 where the API server does not accept the quantity."""
     quantity_is_legal: bool
-    """False where the API will refuse the vGPU quantity: not whole, negative, or limits and requests differ."""
+    """False where the API server will refuse the quantity: not whole, negative, or limits and requests differ."""
     env: list[Json]
     steering: tuple[tuple[int, Json], ...]
     """The entries of `env` that steer the hook, the loader or the runtime, each with its place."""
@@ -35,16 +35,16 @@ class Container:
     mounts: list[Json]
     devices: list[Json]
     """Its `volumeDevices`."""
-    last_words: str
-    """Its `terminationMessagePath`, where the kubelet mounts a file."""
+    termination_message_path: str
+    """The kubelet mounts a file there."""
     resources: Mapping[str, Any]
     """Limits and requests together."""
     privileged: bool
     capabilities: tuple[str, ...]
-    """Those it adds, upper case and without `CAP_`."""
+    """The capabilities that it adds, upper case and without `CAP_`."""
 
     def reduced(self) -> "Container":
-        """The same, with one vGPU where it asks for several."""
+        """Return the same container, with one vGPU where it asks for several."""
         return replace(self, vgpus=1) if self.vgpus > 1 else self
 
 
@@ -72,7 +72,7 @@ class Pod:
 
 
 def read_pod(raw: Json) -> Pod:
-    """The pod in raw JSON; raises MalformedObject where a field has a type that no pod can have."""
+    """Read a pod; raise MalformedObject where a field has a type that no pod can have."""
     metadata, spec = read_map(raw, "metadata"), read_map(raw, "spec")
     ordinary = (*_read_containers(Kind.INIT, spec), *_read_containers(Kind.APP, spec))
     ephemeral = tuple(_read_containers(Kind.EPHEMERAL, spec))
@@ -95,7 +95,10 @@ _KEYS = {Kind.INIT: "initContainers", Kind.APP: "containers", Kind.EPHEMERAL: "e
 
 
 def _steering(env: list[Json]) -> tuple[tuple[int, Json], ...]:
-    """One pass over the entries, typed by hand: there are many, and nearly all are nobody's business."""
+    """Find the entries that steer; check the types of all entries in the same pass.
+
+    Types are checked by hand: there are many entries, and nearly all of them concern no rule.
+    """
     found = []
     for place, entry in enumerate(env):
         name, value = entry.get("name"), entry.get("value")
@@ -144,7 +147,7 @@ def _read_containers(kind: Kind, spec: Json) -> Iterator[Container]:
             has_env_from=bool(read_list(raw, "envFrom")),
             mounts=_mounts(raw),
             devices=_devices(raw),
-            last_words=read_text(raw, "terminationMessagePath"),
+            termination_message_path=read_text(raw, "terminationMessagePath"),
             resources={**requests, **limits} if requests else limits,
             privileged=read_flag(security, "privileged"),
             capabilities=_capabilities(security) if security else (),
@@ -157,5 +160,5 @@ def _capabilities(security: Json) -> tuple[str, ...]:
 
 
 def count_vgpus(containers: tuple[Container, ...]) -> int:
-    """Return what the pod holds at once."""
+    """Return the number of vGPUs that the pod holds at once."""
     return count_in_pod((container.kind, container.vgpus) for container in containers)

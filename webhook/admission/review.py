@@ -1,17 +1,17 @@
-"""The envelope: an AdmissionReview of admission.k8s.io/v1 in, the same kind out, with the uid echoed.
+"""The envelope: an AdmissionReview of admission.k8s.io/v1 comes in, one with the same uid goes out.
 
-Owns what the API server insists on: patch and patchType together or neither, the uid, the version.
+The rule it owns: a review is read once, into a `Request`, and decided once, when the policy of its namespace is known.
+The API server insists on the uid, on the version, and on patch and patchType together or neither.
 """
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.admission.decision import Decision, Stage, Verdict, Volumes, decide, gather
 from webhook.admission.json_fields import Json, read_map, read_maps, read_text
 from webhook.admission.namespace_policy import NamespacePolicy
-from webhook.admission.pod import read_pod
+from webhook.admission.pod import Pod, read_pod
 from webhook.errors import MalformedReview
 
 API_VERSION = "admission.k8s.io/v1"
@@ -20,24 +20,33 @@ _dense = json.JSONEncoder(separators=(",", ":")).encode
 _AUDIT_VERDICT = "verdict"
 _AUDIT_CODES = "codes"
 
-NamespaceLookup = Callable[[str], NamespacePolicy]
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A review, read: everything that the decision needs besides the policy of the namespace."""
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What goes back, and what the log and the counters say of it."""
-
-    body: bytes
-    decision: Decision
-    namespace: str
-    pod: str
-    """Its name, or its generateName where it has none yet."""
     uid: str
+    namespace: str
+    stage: Stage
+    pod: Pod
+    pod_name: str
+    """Its name, or its generateName where the API server has not named it yet."""
+    ephemeral_before: frozenset[str] | None
+    """The debug containers that the pod had before; None where the pod is being created."""
     is_dry_run: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The bytes that go back, and the facts that the log and the counters need."""
+
+    body: bytes
+    decision: Decision
+    request: Request
+
+
 def parse(body: bytes) -> Json:
-    """The review in the request's body."""
+    """Return the JSON of a request's body; raise MalformedReview where it is not an object."""
     try:
         review = _decode(body.decode())
     except RecursionError:
@@ -54,7 +63,7 @@ def _refuse_constant(text: str) -> float:
 
 
 def uid_in(review: Json) -> str:
-    """The request's uid where it can be read, for answers to reviews that are malformed elsewhere."""
+    """Return the request's uid, or the empty text; it is echoed even where another field is malformed."""
     request = review.get("request")
     uid = request.get("uid") if isinstance(request, dict) else None
     return uid if isinstance(uid, str) and len(uid) <= _LONGEST_UID else ""
@@ -65,37 +74,44 @@ _OF_DEBUGGERS = {Stage.MUTATE: Stage.EPHEMERAL, Stage.VALIDATE: Stage.EPHEMERAL_
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def answer(review: Json, stage: Stage, *, namespace_of: NamespaceLookup, volumes: Volumes) -> Answer:
-    """The answer to one review; raises MalformedReview where it is none that we can answer."""
-    request = _request(review)
-    operation, subresource = read_text(request, "operation"), read_text(request, "subResource")
+def read_request(review: Json, stage: Stage) -> Request:
+    """Read one review; raise MalformedReview where it is none that the webhook can answer."""
+    request = _request_in(review)
     _check_subject(request)
-    uid, name = read_text(request, "uid"), read_text(request, "namespace")
+    is_debugging = _adds_debuggers(request)
     raw = read_map(request, "object")
-    is_debugging = operation == "UPDATE" and subresource == "ephemeralcontainers"
-    if is_debugging:
-        stage = _OF_DEBUGGERS[stage]
-    elif operation != "CREATE" or subresource:
-        raise MalformedReview(
-            f"operation {operation[:20]!r} on pods/{subresource[:40]} is not ours to review:"
-            " register CREATE of pods and UPDATE of pods/ephemeralcontainers"
-        )
-    before = _ephemeral_names(read_map(request, "oldObject")) if is_debugging else None
-    pod = read_pod(raw)
-    facts = gather(pod, namespace_of(name), volumes=volumes, before=before)
-    decision = decide(facts, stage)
     metadata = read_map(raw, "metadata")
-    return Answer(
-        body=_encode(uid, decision),
-        decision=decision,
-        namespace=name,
-        pod=read_text(metadata, "name") or read_text(metadata, "generateName"),
-        uid=uid,
+    return Request(
+        uid=read_text(request, "uid"),
+        namespace=read_text(request, "namespace"),
+        stage=_OF_DEBUGGERS[stage] if is_debugging else stage,
+        pod=read_pod(raw),
+        pod_name=read_text(metadata, "name") or read_text(metadata, "generateName"),
+        ephemeral_before=_ephemeral_names(read_map(request, "oldObject")) if is_debugging else None,
         is_dry_run=request.get("dryRun") is True,
     )
 
 
-def _request(review: Json) -> Json:
+def answer(request: Request, namespace: NamespacePolicy, *, volumes: Volumes) -> Answer:
+    """Decide on one review by the policy of its namespace."""
+    facts = gather(request.pod, namespace, volumes=volumes, before=request.ephemeral_before)
+    decision = decide(facts, request.stage)
+    return Answer(_encode(request.uid, decision), decision, request)
+
+
+def _adds_debuggers(request: Json) -> bool:
+    operation, subresource = read_text(request, "operation"), read_text(request, "subResource")
+    if operation == "UPDATE" and subresource == "ephemeralcontainers":
+        return True
+    if operation != "CREATE" or subresource:
+        raise MalformedReview(
+            f"operation {operation[:20]!r} on pods/{subresource[:40]} is not ours to review:"
+            " register CREATE of pods and UPDATE of pods/ephemeralcontainers"
+        )
+    return False
+
+
+def _request_in(review: Json) -> Json:
     version, kind = review.get("apiVersion"), review.get("kind")
     if version != API_VERSION or kind != KIND:
         raise MalformedReview(
@@ -141,7 +157,7 @@ def _encode(uid: str, decision: Decision) -> bytes:
 
 
 def _status(decision: Decision) -> Json:
-    """Forbidden; the first code stands first in the message, and every code among the causes."""
+    """Return a 403 status: the first code stands first in the message, and each code is one of the causes."""
     return {
         "status": "Failure",
         "code": 403,

@@ -1,7 +1,7 @@
-"""What a rule is: a code, a cause, a remedy, the Python that finds offenders and the CEL that finds the same ones.
+"""The form of a rule: a code, a cause, a remedy, Python that finds the offenders, and CEL that finds the same ones.
 
-Both sides return the offenders as short texts; the cause is the same sentence with them put in, so that Python and the
-API server say the same.
+The rule it owns: Python and CEL return the offenders as the same short texts.  They are put into the sentence of the
+cause, so the webhook and the API server refuse with the same words.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Subject = TypeVar("Subject")
 
 
 class Scope(Enum):
-    """Which objects a rule looks at, in words for the documentation."""
+    """The objects that a rule looks at, in words for the documentation."""
 
     GATE = "a pod that asks for a vGPU, wherever it is created"
     VGPU_POD = "a pod that asks for a vGPU"
@@ -35,36 +35,36 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """What a rule may look at."""
+    """The facts that a rule may look at."""
 
     pod: Pod
     namespace: NamespacePolicy
     mode: Mode | None
-    """The mode for containers with several vGPUs: the pod's own word, else its namespace's."""
+    """The mode of containers with several vGPUs: the one that the pod names, else the one of its namespace."""
     names_mode: bool
-    """The pod or its namespace names a mode, be it one we know or not."""
+    """The pod or its namespace names a mode, even an unknown one."""
     reduces: bool
-    """Containers that ask for several and name no mode get one."""
+    """A container that asks for several vGPUs gets one, since no mode is named."""
     vgpus: int
-    """The pod's vGPUs, after a reduction where the namespace wants one."""
+    """The number of the pod's vGPUs, after a reduction where the namespace reduces."""
     sharing: tuple[Container, ...]
     """The containers that ask for vGPUs."""
     is_debugging: bool = False
-    """Debug containers come to a pod that runs; nothing else of it changes."""
+    """Debug containers are added to a running pod; no other field changes."""
     new_ephemeral: tuple[Container, ...] = ()
     with_volumes: bool = True
     """Hook and socket are written into the spec as volumes."""
     completed_as: str | None = None
-    """The summary of the one that completed the pod; None while that is still to be done."""
+    """The summary of the replica that completed the pod; None where the pod is not completed yet."""
 
     def expected_mode(self, container: Container) -> Mode:
-        """How this container uses its GPUs."""
+        """Return the mode in which this container uses its GPUs."""
         if container.vgpus == 1 or self.reduces:
             return Mode.SINGLE
         return self._given_mode(container) or self.mode or Mode.PER_DEVICE
 
     def _given_mode(self, container: Container) -> Mode | None:
-        """What the completer gave it by its namespace's word, which may have changed since."""
+        """Return the mode that the completed pod got from its namespace, whose annotation may have changed since."""
         if not self.completed_as or names.MULTI_GPU in self.pod.annotations:
             return None
         said = (mode for mode in MODES_OF_SEVERAL if f" {container.name}={mode} " in self.completed_as)
@@ -73,7 +73,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a rule on changes may look at: a pod's annotations before and after."""
+    """The facts for a rule on changes: the annotations of a pod before and after."""
 
     before: dict[str, str]
     after: dict[str, str]
@@ -88,20 +88,20 @@ class Rule(Generic[Subject]):
     """A sentence; `{found}` stands for the offenders."""
     remedy: str
     find: Callable[[Subject], Offenders]
-    """The offenders; empty where the rule has nothing to say."""
+    """Return the offenders; none where the pod keeps the rule."""
     scope: Scope = Scope.VGPU_POD
     ends_the_search: bool = False
-    """Where it finds something, the rules after it have nothing to rely upon."""
+    """Where it finds an offender, the rules after it are not asked: they could not rely on their facts."""
     cel: str | None = None
-    """The same as a CEL expression of a list of texts; None where the API server cannot decide alone."""
+    """The same as a CEL expression that yields a list of texts; None where the API server cannot decide alone."""
 
     def refusal(self, offenders: Offenders) -> Refusal:
-        """The refusal that these offenders earn."""
-        shown = ", ".join(offenders[:_MOST_NAMED])
-        if len(offenders) > _MOST_NAMED:
-            shown += f" and {len(offenders) - _MOST_NAMED} more"
+        """Return the refusal with these offenders in its cause; name at most `_MAX_NAMED` of them."""
+        shown = ", ".join(offenders[:_MAX_NAMED])
+        if len(offenders) > _MAX_NAMED:
+            shown += f" and {len(offenders) - _MAX_NAMED} more"
         return Refusal(self.code, self.cause.replace("{found}", shown), self.remedy)
 
 
 PodRule = Rule[Facts]
-_MOST_NAMED = 8
+_MAX_NAMED = 8

@@ -1,6 +1,6 @@
-"""Generate the manifests that are written from the table of rules.
+"""The manifests that are generated from the table of rules, as paths and contents.
 
-Paths and contents only; `nvshare-webhook policies` writes the files, a test finds stale ones.
+`nvshare-webhook policies` writes the files; a test finds stale ones.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _NOTE = "# Written by `nvshare-webhook policies` from the table in webhook/admis
 
 
 def manifests() -> dict[PurePosixPath, str]:
-    """Each generated file below `manifests/`, and its content."""
+    """Return each generated file below `manifests/`, and its content."""
     return {
         PurePosixPath("base/policies.yaml"): _yaml(validating_policies()),
         PurePosixPath("base/webhooks.yaml"): _yaml(webhook_configurations()),

@@ -1,7 +1,7 @@
-"""The objects the API server gets from the table of rules: validating policies, webhook configurations, hide-gpus.
+"""The objects for the API server that come from the table of rules: validating policies and webhook configurations.
 
-Each policy is a scope's rules with the variables they use; what the API server decides alone it decides even while the
-webhook is down.  A pure generator: `nvshare-webhook policies` writes what it returns.
+A policy holds the rules of a scope and the variables that they use.  The API server applies the policies alone, so they
+hold even while the webhook is down.  The module is pure: `nvshare-webhook policies` writes the objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +17,7 @@ from webhook.admission.rule import Rule, Scope
 from webhook.admission.rules import CHANGE_RULES, NAMESPACE_RULES, POD_RULES, sizes
 from webhook.admission.rules.annotations import CHANGES_OURS
 from webhook.admission.rules.counts import NAMES_MODE_CEL
+from webhook.admission.rules.pod_kind import NVIDIA_RUNTIMES
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 WEBHOOK_NAME = "nvshare-webhook"
@@ -29,12 +30,12 @@ Rules = Iterable[Rule[Any]]
 NAMES_VGPU = cel.in_any_container(
     " || ".join(f"{_RESOURCE} in c.?resources.?{kind}.orValue({{}})" for kind in ("limits", "requests"))
 )
-"""The condition under which the webhook is called at all.  It sees quantities before the API server has checked them,
-and an error in it would refuse the pod: so it looks at the name alone, and the webhook finds out what 0 means."""
+"""The condition under which the webhook is called.  It comes before the API server has checked quantities, and an error
+in it would refuse the pod.  So it looks only at the name of the resource; the webhook judges the amount, even 0."""
 
 
 _COUNTED = f"(variables.reduces && {cel.VGPUS} > 1 ? 1 : {cel.VGPUS})"
-"""The vGPUs of the container `c`, after a reduction that is still to come."""
+"""The vGPUs of the container `c` after the reduction, where that is still to come."""
 _WORD = f"variables.namespace_annotations[?'{names.ON_MULTI_GPU}'].orValue('')"
 _REDUCES = f"!({NAMES_MODE_CEL}) && {_WORD} == '{OnMultiGpu.REDUCE}'"
 _ONLY_WARNED = f"variables.namespace_labels[?'{names.INJECTION_LABEL}'].orValue('') == '{Injection.WARN}' && "
@@ -44,7 +45,7 @@ _COMPLETED_AS = (
     f" && !('{names.MULTI_GPU}' in variables.annotations)"
     f" ? variables.annotations[?'{names.INJECTED}'].orValue('') : ''"
 )
-"""The summary of a created pod: /mutate wrote it, whatever stood there.  Elsewhere it is the user's."""
+"""The summary of a created pod, written by /mutate over any other text.  Elsewhere it is a text of the user."""
 _SIDECAR = "c.?restartPolicy.orValue('') == 'Always'"
 _BEFORE = "variables.init_names.indexOf(s.name) < variables.init_names.indexOf(c.name)"
 _SIDECARS_BEFORE = (
@@ -76,7 +77,7 @@ _POD_VARIABLES: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """One ValidatingAdmissionPolicy, and where it is bound."""
+    """One ValidatingAdmissionPolicy and its bindings."""
 
     name: str
     rules: Rules
@@ -119,7 +120,7 @@ def _variables(meta: str, spec: str, *, only_where: str = "", completed_as: str 
 
 
 def _of(*scopes: Scope, only: tuple[str, ...] = ()) -> tuple[Rule[Any], ...]:
-    """The rules of these scopes that the API server can decide, in the table's order."""
+    """Return the rules of these scopes that the API server can decide, in the order of the table."""
     return tuple(rule for rule in POD_RULES if rule.cel and rule.scope in scopes and (not only or rule.code in only))
 
 
@@ -144,10 +145,18 @@ def _for_templates(name: str, kinds: tuple[Json, ...], template: str) -> Policy:
 
 
 _WANTS = {"asks-for-vgpu": cel.asks_for_vgpu()}
+_MAY_BE_REFUSED = (
+    f"object.spec.?runtimeClassName.orValue('') in {cel.texts(NVIDIA_RUNTIMES)}"
+    f" || {sizes.has_host_paths_or_many('object.spec')} || {sizes.is_large('object.spec')}"
+)
+"""Holds of each pod that a rule on any pod refuses: of the others no rule is asked."""
 
 
 def _for_created_pods() -> tuple[Policy, ...]:
-    """Few policies with many rules: for each policy the API server converts the whole pod four times."""
+    """Few policies with many rules, each with a condition.
+
+    The API server converts the whole pod for a condition, and three times more where the condition holds.
+    """
     return (
         Policy(
             name="nvshare-gate",
@@ -175,6 +184,7 @@ def _for_created_pods() -> tuple[Policy, ...]:
             resources=_CREATED_PODS,
             variables=_pod_variables(),
             bindings=_OPTED_IN,
+            conditions={"may-be-refused": _MAY_BE_REFUSED},
         ),
     )
 
@@ -197,7 +207,8 @@ def _for_changes() -> tuple[Policy, ...]:
                 "before": "oldObject.metadata.?annotations.orValue({})",
                 "after": "object.metadata.?annotations.orValue({})",
             },
-            bindings=(_binding("enforce", _DENY),),
+            # Elsewhere are no vGPUs, and a policy that matches converts old and new pod before its condition is asked.
+            bindings=(_binding("enforce", _DENY, select_opted_in(*Injection)),),
             conditions={"changes-ours": CHANGES_OURS},
         ),
         Policy(
@@ -226,7 +237,7 @@ def _warnings_on_templates() -> tuple[Policy, ...]:
 
 
 _MANY_DEBUGGERS = f"object.spec.?ephemeralContainers.orValue([]).size() > {sizes.MOST_DEBUGGERS}"
-"""On whatever pod: other loops over them rely on the limit."""
+"""This holds for any pod: other loops over debug containers rely on the limit."""
 
 
 def _validation(rule: Rule[Any]) -> Json:
@@ -244,7 +255,7 @@ def _validation(rule: Rule[Any]) -> Json:
 
 
 def _used(variables: Mapping[str, str], expressions: Iterable[str]) -> dict[str, str]:
-    """The variables that the expressions use, directly or not, in their order."""
+    """Return the variables that the expressions use, directly or not, in their order."""
     needed, waiting = set[str](), list(expressions)
     while waiting:
         text = waiting.pop()
@@ -261,7 +272,7 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _founds(rules: tuple[Rule[Any], ...]) -> dict[str, str]:
-    """What each rule finds; one on the pod itself looks no further where the pod is too large."""
+    """Return the expression of each rule; a rule on the pod itself finds nothing where the pod is too large."""
     limit = next((rule.code for rule in rules if rule.code in sizes.LIMITS), None)
     return {
         str(rule.code): rule.cel or ""
@@ -307,13 +318,13 @@ def _bindings(policy: Policy) -> list[Json]:
 
 
 def validating_policies() -> list[Json]:
-    """Every policy and binding of `manifests/base`."""
+    """Return every policy and binding of `manifests/base`."""
     policies = (*_for_created_pods(), *_for_changes(), *_warnings_on_templates())
     return [item for policy in policies for item in (_as_object(policy), *_bindings(policy))]
 
 
 def webhook_configurations() -> list[Json]:
-    """Both webhook configurations, without the bundle of CAs, which its own keeper writes."""
+    """Return both webhook configurations, without the bundle of CAs: `certs` writes it."""
     return [
         _configuration("MutatingWebhookConfiguration", "/mutate", {"reinvocationPolicy": "IfNeeded"}),
         _configuration("ValidatingWebhookConfiguration", "/validate", {}),

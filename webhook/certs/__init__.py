@@ -1,5 +1,5 @@
-"""The webhook's certificates: a CA and serving certificate that renew themselves without a refused pod.
+"""The webhook's certificates: a CA and a serving certificate that renew themselves without a refused pod.
 
-The core (`material`, `phases`, `lease`) decides from values; `issue` makes keys; `rotation` is the loop that looks,
-asks the core and does; `cluster`, `dial` and `keep` do the I/O.
+`core/` decides from values: `secret`, `phases` and `lease` read and judge, `issue` makes keys, `rotation` is the loop
+that looks, asks for one step and does it.  `cluster`, `probe` and `keeper` do the I/O.
 """

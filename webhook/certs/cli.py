@@ -1,6 +1,6 @@
-"""`nvshare-webhook certs rotate` and `certs status`: flags in, exit code out.
+"""The commands `nvshare-webhook certs rotate` and `certs status`: flags go in, an exit code comes out.
 
-0 all is well, 1 something needs attention, 2 bad flags or no API server, 3 a rotation stands still.
+Exit codes: 0 all is well; 1 a certificate needs attention; 2 bad flags or no API server; 3 a rotation stands still.
 """
 
 import argparse
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from webhook.certs.cluster import Cluster
 
 WHAT = ("due", "leaf", "authority", "nothing")
-"""`phases.Asked`, whose module is not loaded for a list of words; a test holds them equal."""
+"""The words of `phases.Asked`, so that `--help` need not load that module; a test holds them equal."""
 
 _STRANGE = (TypeError, ValueError, AttributeError, LookupError)
 _STRANGE_ANSWER = 2
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The two commands and their flags; each sets `run`."""
+    """Add the two commands and their flags; each command sets `run`."""
     rotating = commands.add_parser("rotate", help="renew what is due, and finish what an earlier run began")
     rotating.add_argument(
         "--what",
@@ -59,8 +59,8 @@ def _run(command: "Callable[[Cluster, argparse.Namespace], int]") -> Callable[[a
             return error.exit_code
         except _STRANGE as error:
             print(
-                f"nvshare-webhook certs: the cluster answered with something of a strange form ({error!r}):"
-                " see the Secret, the Lease and the webhook configurations, or what stands before the API server",
+                f"nvshare-webhook certs: an object of the cluster has an unexpected form ({error!r}):"
+                " look at the Secret, the Lease, the webhook configurations, and any proxy before the API server",
                 file=sys.stderr,
             )
             return _STRANGE_ANSWER

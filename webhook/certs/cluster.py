@@ -1,7 +1,8 @@
-"""The rotation's world made of a real API server: Secret, configurations, Lease, endpoints.
+"""The cluster as a rotation needs it, by a real API server: Secret, configurations, Lease, endpoints.
 
-Objects are JSON throughout, so that fields we do not know survive.  The CA bundle is written by server-side apply under
-a field manager of its own, and the manifests leave it out: `kubectl apply` of them does not undo it.
+The rule it owns: objects stay JSON, so that fields that we do not know survive.  The CA bundle is written by
+server-side apply under a field manager of its own.  The manifests leave it out, so `kubectl apply` of them does not
+remove it.
 """
 
 import base64
@@ -30,13 +31,13 @@ _KINDS = {
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
 _EARLY_SECONDS = 0.5
-"""A watch that ends sooner, and shows nothing, is broken."""
+"""A watch that ends sooner, without an event, is broken."""
 _LABELS = {"app.kubernetes.io/name": "nvshare-webhook", "app.kubernetes.io/part-of": "nvshare-guard"}
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Implements `rotation.World`, and the watch that `keep` needs."""
+    """The cluster for a rotation (`rotation.World`), and the watch for `keeper.keep`."""
 
     api: ApiServer
     settings: Settings
@@ -51,7 +52,7 @@ class Cluster:
         return parts, found["metadata"]["resourceVersion"]
 
     def faults(self, *, now: datetime) -> tuple[str, ...]:
-        """What cannot be used of the Secret, in sentences."""
+        """Return a sentence for each part of the Secret that cannot be used."""
         found = self._find(self._secret_path())
         if found is None:
             return (f"there is no Secret {self.settings.namespace}/{self.settings.secret}",)
@@ -126,7 +127,7 @@ class Cluster:
         try:
             self._write_lease(found, lease.claim(spec, self.me, now=now, seconds=self.settings.lease_seconds))
         except Conflict:
-            return "another one, faster than us,"
+            return "another one, which was faster,"
         return ""
 
     def release(self) -> None:
@@ -135,7 +136,7 @@ class Cluster:
             if found and (found.get("spec") or {}).get("holderIdentity") == self.me:
                 self._write_lease(found, lease.free(found["spec"], now=datetime.now().astimezone()))
         except CertificateError:
-            return  # it runs out by itself
+            return  # the Lease runs out by itself
 
     def _write_lease(self, found: Json | None, spec: Json) -> None:
         if found is not None:
@@ -176,7 +177,7 @@ class Cluster:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn what the API server answers into this package's errors."""
+    """Turn the errors of the API server into the errors of this package."""
     try:
         yield
     except adapters.Conflict as error:

@@ -1,6 +1,6 @@
-"""Certificates as files: a set made for tests and demos, and when the one in a file ends.
+"""Certificates as files: make a set for tests and demos, and read when one ends.
 
-How certificates get into a cluster and are rotated there is the business of `certs`.
+The other modules of `certs` bring certificates into a cluster and rotate them there.
 """
 
 import os
@@ -12,13 +12,13 @@ from cryptography import x509
 from webhook.certs.core.issue import new_authority, new_leaf
 from webhook.errors import StartError
 
-_MOST_DAYS = 36_500
+_MAX_DAYS = 36_500
 
 
 def write_set(folder: Path, hosts: tuple[str, ...], *, days: int) -> None:
-    """A fresh `ca.crt`, `tls.crt` and `tls.key` in the folder; the CA's key is not kept."""
-    if not 1 <= days <= _MOST_DAYS:
-        raise StartError(f"certificates cannot live for {days} days. Give --days a number from 1 to {_MOST_DAYS}.")
+    """Write a new `ca.crt`, `tls.crt` and `tls.key` into the folder; the key of the CA is not kept."""
+    if not 1 <= days <= _MAX_DAYS:
+        raise StartError(f"certificates cannot live for {days} days. Give --days a number from 1 to {_MAX_DAYS}.")
     now = datetime.now(UTC)
     authority = new_authority(now=now, days=days)
     try:
@@ -38,12 +38,12 @@ def write_set(folder: Path, hosts: tuple[str, ...], *, days: int) -> None:
 
 
 def _write_key(file: Path, key: bytes) -> None:
-    """Anew: who could read the file that was there, or has it open, shall not read this one."""
+    """Write the key into a new file: a process that could read the old file, or has it open, must not read this one."""
     file.unlink(missing_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
         opened.write(key)
 
 
 def expiry_of(pem: bytes) -> datetime:
-    """When the first certificate in the text ends."""
+    """Return when the first certificate in the text ends."""
     return x509.load_pem_x509_certificate(pem).not_valid_after_utc

@@ -1,7 +1,8 @@
-"""What `serve` does about its certificate: hands each new pair to the server, and lends a hand where it hurts.
+"""The part of `serve` that keeps its certificate: it hands each new pair to the server, and repairs in an emergency.
 
-The Secret is followed through the API, for the kubelet may take 90 s to bring a mounted one.  The first certificate, a
-broken or nearly expired one and a lost CA bundle are not left to the CronJob: whichever replica gets the Lease mends.
+The Secret is followed through the API, since the kubelet may take 90 s to update a mounted one.  The rule it owns: the
+first certificate, a broken or nearly expired one and a lost CA bundle do not wait for the CronJob.  The replica that
+gets the Lease repairs them.
 """
 
 import logging
@@ -15,7 +16,7 @@ from pathlib import Path
 from webhook.certs.cluster import Cluster
 from webhook.certs.core.errors import CertificateError
 from webhook.certs.core.issue import Pair
-from webhook.certs.core.phases import hurts
+from webhook.certs.core.phases import needs_repair
 from webhook.certs.core.rotation import Surroundings, mend
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ def keep(cluster: Cluster, deliver: Deliver, stop: threading.Event) -> None:
         except CertificateError as trouble:
             log.warning("certificates: %s", trouble)
             stop.wait(_PAUSE_SECONDS)
-        except Exception:  # whatever it is: without this thread the certificate ends unrenewed
-            log.exception("certificates: something that nobody foresaw")
+        except Exception:  # any error: without this thread the certificate would expire
+            log.exception("certificates: an unexpected error; trying again in %s s", _PAUSE_SECONDS)
             stop.wait(_PAUSE_SECONDS)
 
 
@@ -51,9 +52,9 @@ class _Keeper:
         now, settings = datetime.now(UTC), self._cluster.settings
         parts, version = self._cluster.read(now=now)
         self._hand_over(parts.serving)
-        trouble = hurts(parts, self._cluster.see(dial=False), now=now, settings=settings)
+        trouble = needs_repair(parts, self._cluster.see(dial=False), now=now, settings=settings)
         if trouble:
-            log.info("certificates: %s: lending a hand", trouble)
+            log.info("certificates: %s; this replica repairs it", trouble)
         self._mending = self._mending or bool(trouble)
         wait = min(settings.watch_seconds, self._mend()) if self._mending else settings.watch_seconds
         if version:
@@ -62,20 +63,20 @@ class _Keeper:
             self._stop.wait(min(wait, _PAUSE_SECONDS))
 
     def _mend(self) -> float:
-        """Who began a repair also ends it, through all its waits; how long the next one is."""
+        """Repair until the next wait, and return its seconds; the replica that began a repair also ends it."""
         seconds = mend(self._cluster, self._cluster.settings, self._around)
         self._mending = seconds is not None
         return self._cluster.settings.watch_seconds if seconds is None else seconds
 
     def _hand_over(self, pair: Pair | None) -> None:
-        """A broken Secret is no reason to stop serving what is loaded."""
+        """Deliver a new pair; where the Secret is broken, keep the loaded one."""
         if pair is not None and pair != self._delivered:
             self._deliver(pair.certificate, pair.key)
             self._delivered = pair
 
 
 def into_folder(folder: Path) -> Deliver:
-    """A `deliver` that writes `tls.crt` and `tls.key` as the kubelet does: both change in one rename of `..data`."""
+    """Return a `deliver` that writes both files as the kubelet does: both change by one rename of `..data`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def deliver(certificate: bytes, key: bytes) -> None:

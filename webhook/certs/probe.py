@@ -1,6 +1,6 @@
-"""Shows which certificate a replica serves: one TLS handshake, nothing said.
+"""Look which certificate a replica serves: one TLS handshake, and no request.
 
-The certificate is looked at, not verified: whether it is the right one is the core's question.
+The certificate is not verified here: `core` decides whether it is the right one.
 """
 
 import socket
@@ -8,18 +8,18 @@ import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-_MOST_AT_ONCE = 16
+_MAX_AT_ONCE = 16
 
 
 def served(endpoints: Iterable[tuple[str, int]], server_name: str, *, seconds: float) -> dict[str, bytes | str]:
-    """Each endpoint's certificate as DER, or in words why it did not show one."""
+    """Return for each endpoint its certificate as DER, or a text that says why it showed none."""
 
     def show(endpoint: tuple[str, int]) -> tuple[str, bytes | str]:
         host, port = endpoint
         name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return name, _certificate(host, port, server_name, seconds)
 
-    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_AT_ONCE) as pool:
         return dict(pool.map(show, endpoints))
 
 

@@ -1,6 +1,6 @@
-"""The certificate of a running server: kept from the cluster's Secret as two files that are never on a disk.
+"""The certificate of a running server: the pair of the cluster's Secret as two files that are never on a disk.
 
-`prepare` before the worker is forked, `start` in it.
+The rule it owns: `prepare` is called before the worker is forked, `start` in the worker.
 """
 
 import atexit
@@ -24,7 +24,7 @@ _LOCK = "lock"
 
 @dataclass(frozen=True, slots=True)
 class KeptPair:
-    """Where the pair will be, once there is one."""
+    """The place where the pair will be, once there is one."""
 
     cluster: Cluster
     folder: Path
@@ -50,7 +50,7 @@ def prepare(kubeconfig: str) -> KeptPair:
 
 
 def own_folder(parent: Path = _MEMORY) -> Path:
-    """A new folder that goes with this process, and with it those of processes that were killed: they hold keys."""
+    """Make a folder that goes with this process; remove folders that killed processes left, since they hold keys."""
     for left in parent.glob(f"{_PREFIX}*/{_LOCK}"):
         abandoned = _locked(left, os.O_RDWR)
         if abandoned is not None:
@@ -63,11 +63,11 @@ def own_folder(parent: Path = _MEMORY) -> Path:
 
 
 def _locked(lock: Path, flags: int) -> int | None:
-    """The lock, held until the process and its children end; None where another one lives that holds it."""
+    """Lock until this process and its children end; return None where a living process holds the lock."""
     try:
         descriptor = os.open(lock, flags, 0o600)
     except OSError:
-        return None  # gone meanwhile, or another user's
+        return None  # it is gone meanwhile, or belongs to another user
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -77,6 +77,6 @@ def _locked(lock: Path, flags: int) -> int | None:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """At the end of the process that made it; a worker's end is not."""
+    """Remove the folder at the end of the process that made it, not at the end of a worker."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Where namespaces' policies come from: a file, or a cluster (`namespace_watch`).
+"""The source of the namespaces' policies: a file (here), or a cluster (`watch`).
 
-A file's namespaces are all there are: one that is not in it has not opted in.
+The rule it owns: a file's namespaces are all that exist.  A namespace that is not in the file has not opted in.
 """
 
 from pathlib import Path
@@ -15,20 +15,23 @@ from webhook.settings import Settings
 
 
 class Namespaces(Protocol):
-    """A source of policies."""
+    """A source of policies, as the server uses it."""
 
-    def known(self, name: str) -> NamespacePolicy:
-        """At once; raises NamespaceUnknown where it must be asked for."""
+    def known(self, name: str) -> NamespacePolicy | None:
+        """Return the policy at once, or None where the API server must be asked."""
         ...
 
-    def policy_of(self, name: str) -> NamespacePolicy: ...
+    def ask(self, name: str) -> NamespacePolicy:
+        """Ask the API server for the policy, which takes a while; raise NotSynced where it does not answer."""
+        ...
+
     def start(self) -> None: ...
     def why_unready(self) -> str: ...
     def age_seconds(self) -> float: ...
 
 
 class FileNamespaces:
-    """Namespaces of a YAML file."""
+    """The namespaces of a YAML file."""
 
     def __init__(self, documents: list[Json]) -> None:
         self._policies = {policy.name: policy for policy in map(read_namespace, documents)}
@@ -36,11 +39,11 @@ class FileNamespaces:
     def known(self, name: str) -> NamespacePolicy:
         return self._policies.get(name) or NamespacePolicy(name=name)
 
-    def policy_of(self, name: str) -> NamespacePolicy:
+    def ask(self, name: str) -> NamespacePolicy:
         return self.known(name)
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing: a file is read once."""
 
     def why_unready(self) -> str:
         return ""
@@ -50,22 +53,24 @@ class FileNamespaces:
 
 
 def load_namespace_file(path: str) -> FileNamespaces:
-    """The Namespaces in a YAML file."""
+    """Read the Namespaces of a YAML file; raise StartError where it is no such file."""
     try:
         documents: list[Any] = [item for item in yaml.safe_load_all(Path(path).read_text()) if item]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0]
         raise StartError(f"the namespace file {path} cannot be read ({reason}). Name a file of Namespaces.") from None
     if not all(isinstance(item, dict) and item.get("kind") == "Namespace" for item in documents):
-        raise StartError(f"the namespace file {path} holds something that is no Namespace. Leave only those in it.")
+        raise StartError(
+            f"the namespace file {path} holds an object that is no Namespace. Leave only Namespaces in it."
+        )
     try:
         return FileNamespaces(documents)
     except MalformedObject as error:
-        raise StartError(f"the namespace file {path} has a Namespace that is none: {error}. Correct it.") from None
+        raise StartError(f"the namespace file {path} has a malformed Namespace: {error}. Correct it.") from None
 
 
 def source_of(settings: Settings) -> Namespaces:
-    """The source that the settings name."""
+    """Return the source that the settings name."""
     if settings.namespace_file:
         return load_namespace_file(settings.namespace_file)
     from webhook.namespaces.watch import watch_cluster

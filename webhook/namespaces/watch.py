@@ -1,7 +1,8 @@
-"""Namespaces of a cluster, kept fresh by a watch.
+"""The namespaces of a cluster, kept fresh by a watch.
 
-A namespace that the watch has not shown, or that the API server calls us for though it seems not opted in, is asked for
-at once.
+The rule it owns: a review never waits for the watch.  The API server is asked at once for a namespace that the watch
+has not shown yet.  It is asked too for one that seems not opted in: the API server calls the webhook for pods of
+opted-in namespaces, so the watch is probably late.
 """
 
 import time
@@ -14,24 +15,24 @@ from adapters.kubernetes.client import ApiServer, Seconds, connect, path_of
 from adapters.kubernetes.watch import Api, Collection, Pace, Surroundings, Watch
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import NamespacePolicy, read_namespace
-from webhook.errors import MalformedObject, NamespaceUnknown, NotSynced
+from webhook.errors import MalformedObject, NotSynced
 
 _PATH = "/api/v1/namespaces"
 _PACE = Pace(watch=30.0, backoff=Backoff(first=0.2, longest=5.0))
 """A healthy cache is never older than 30 s.  Replicas are few, so they may try again soon."""
 _GET_SECONDS = 2.0
 _STRANGE = (MalformedObject, ValueError, LookupError, TypeError, AttributeError)
-"""What reading a strange answer raises, such as a proxy's."""
+"""The errors that reading a strange answer raises, such as the page of a proxy."""
 
 
 class NamespaceApi(Api, Protocol):
-    """What the namespaces need of the API server."""
+    """The calls of the API server that the namespaces need."""
 
     def find(self, path: str, *, seconds: Seconds) -> Json | None: ...
 
 
 class WatchedNamespaces:
-    """The policies as of the last event."""
+    """The policies as the last event left them."""
 
     def __init__(self, api: NamespaceApi, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -39,19 +40,13 @@ class WatchedNamespaces:
         self._watch = Watch(api, Collection(_PATH), self, pace=_PACE, around=Surroundings(clock=clock))
 
     # ------------------------------------------------------------------------------------- for reviews
-    def known(self, name: str) -> NamespacePolicy:
+    def known(self, name: str) -> NamespacePolicy | None:
+        """Return the policy of a namespace that is opted in as far as the watch has shown, else None."""
         policy = self._policies.get(name)
-        if policy is None or policy.injection is None:
-            raise NamespaceUnknown(name)
-        return policy
+        return policy if policy is not None and policy.injection is not None else None
 
-    def policy_of(self, name: str) -> NamespacePolicy:
-        try:
-            return self.known(name)
-        except NamespaceUnknown:
-            return self._ask(name)
-
-    def _ask(self, name: str) -> NamespacePolicy:
+    def ask(self, name: str) -> NamespacePolicy:
+        """Read the namespace from the API server; one that does not exist has not opted in."""
         try:
             raw = self._api.find(path_of("/api/v1", "namespaces", name), seconds=_GET_SECONDS)
             return NamespacePolicy(name=name) if raw is None else self._learn(raw)

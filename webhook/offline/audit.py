@@ -1,6 +1,6 @@
-"""Pods that run with vGPUs and should not: refused by today's policy, past the webhook, older than the opt-in.
+"""The decision of `audit` on running pods with vGPUs: refused by today's policy, past the webhook, before the opt-in.
 
-The pure half of `audit`: raw pods and Namespaces in, findings out.
+It is pure: raw pods and Namespaces go in, findings come out.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from webhook.admission.pod import read_pod
 
 _OVER = ("Succeeded", "Failed")
 _RULED_OUT = "NodeNameSet"
-"""Every running pod has a node: whether the scheduler chose it cannot be told any more."""
+"""Not judged: every running pod has a node, and nothing tells any more whether the scheduler chose it."""
 
 
 class Flaw(StrEnum):
-    """What is wrong with a running pod."""
+    """The fault of a running pod."""
 
     REFUSED_TODAY = "refused-today"
     PAST_WEBHOOK = "past-webhook"
@@ -40,7 +40,7 @@ class Finding:
 
 
 def audit_pod(raw: Json, namespace: Json, *, volumes: Volumes = Volumes.AUTO) -> list[Finding]:
-    """The flaws of one pod; none where it has no vGPUs or is over."""
+    """Return the flaws of one pod; none where it has no vGPUs or has ended."""
     if read_text(read_map(raw, "status"), "phase") in _OVER:
         return []
     facts = gather(read_pod(raw), policy := read_namespace(namespace), volumes=volumes)
@@ -71,7 +71,7 @@ def _incomplete(where: tuple[str, str], missing: list[str], *, is_older: bool) -
 
 
 def _is_older(metadata: Json, namespace: Json) -> bool:
-    """Created before the Namespace got its label, as far as its managed fields tell."""
+    """Tell whether the pod is older than the label of its Namespace, as far as the managed fields tell."""
     times = [
         read_text(entry, "time")
         for entry in read_maps(read_map(namespace, "metadata"), "managedFields")
@@ -81,7 +81,7 @@ def _is_older(metadata: Json, namespace: Json) -> bool:
 
 
 def audit_all(pods: list[Json], namespaces: list[Json], *, volumes: Volumes = Volumes.AUTO) -> list[Finding]:
-    """The flaws of every pod, in the order given."""
+    """Return the flaws of all pods, in the order of the pods."""
     by_name = {read_text(read_map(item, "metadata"), "name"): item for item in namespaces}
     return [
         finding

@@ -1,6 +1,6 @@
-"""`audit`: asks the cluster for its pods and Namespaces and says what is wrong with the running ones.
+"""The command `audit`: read the pods and Namespaces of a cluster, and print what is wrong with the running pods.
 
-Exit code 0 nothing found, 1 something found, 2 the cluster could not be read.
+Exit codes: 0 nothing found; 1 something found; 2 the cluster could not be read.
 """
 
 import argparse

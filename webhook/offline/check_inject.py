@@ -1,6 +1,6 @@
-"""`check` and `inject`: files in, words or YAML out.
+"""The commands `check` and `inject`: files go in, decisions or YAML come out.
 
-Exit code 0 allowed, 1 denied, 2 something in the input cannot be read.
+Exit codes: 0 allowed; 1 denied; 2 some input cannot be read.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """What `check` and `inject` have in common."""
+    """Add the flags that `check` and `inject` have in common."""
     parser.add_argument(
         "-f", "--file", action="append", required=True, metavar="FILE|-|DIR", help="YAML or JSON; may be repeated"
     )
@@ -44,7 +44,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_volume_flags(parser: argparse.ArgumentParser) -> None:
-    """What decides whether hook and socket are volumes."""
+    """Add the flags that decide whether hook and socket are volumes."""
     parser.add_argument("--volumes", choices=VOLUME_CHOICES, default=Volumes.AUTO, help="as `serve` has it")
     parser.add_argument(
         "--default-pod-security", choices=tuple(PodSecurity), default=PodSecurity.PRIVILEGED, help="as `serve` has it"
@@ -53,7 +53,7 @@ def add_volume_flags(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class Policies:
-    """What is known of namespaces: those in files, else what the flags say of every other one."""
+    """The policies of namespaces: those in files; the flags describe every other namespace."""
 
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -70,7 +70,7 @@ def _policies(arguments: argparse.Namespace) -> Policies:
     if injection is None and not arguments.namespace_file and names.INJECTION_LABEL not in labels:
         injection = Injection.ENABLED.value
         print(
-            f"nvshare-webhook: no namespace is described, so one with {names.INJECTION_LABEL}: enabled is taken"
+            f"nvshare-webhook: no namespace is described, so it is taken as {names.INJECTION_LABEL}: enabled"
             " (describe it with --namespace-file or --injection)",
             file=sys.stderr,
         )
@@ -85,7 +85,7 @@ def _policies(arguments: argparse.Namespace) -> Policies:
 def _learn(policies: Policies, path: str) -> None:
     for _, item in _objects(path):
         if read_text(item, "kind") != "Namespace":
-            raise StartError(f"{path} holds something that is no Namespace. Leave only Namespaces in it.")
+            raise StartError(f"{path} holds an object that is no Namespace. Leave only Namespaces in it.")
         policy = read_namespace(item)
         policies.known[policy.name] = policy
 
@@ -98,7 +98,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _texts(source: str) -> Iterator[tuple[str, str]]:
-    """Each file's name and text."""
+    """Yield the name and the text of each file."""
     try:
         if source == "-":
             yield "standard input", sys.stdin.read()
@@ -116,7 +116,7 @@ def _texts(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _objects(source: str) -> Iterator[tuple[str, Json]]:
-    """Each object in the source, with the file it stands in."""
+    """Yield each object in the source, with the name of its file."""
     for name, text in _texts(source):
         try:
             with _naming(name):
@@ -154,7 +154,7 @@ def _judged(arguments: argparse.Namespace) -> list[tuple[Json, list[Finding]]]:
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """What is wrong with an object is said with its file."""
+    """Put the name of the file into the error of a malformed object."""
     try:
         yield
     except MalformedObject as error:
@@ -162,7 +162,7 @@ def _naming(file: str) -> Iterator[None]:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Says the decision on every pod and template."""
+    """Print the decision on every pod and template."""
     findings = [finding for _, found in _judged(arguments) for finding in found]
     if arguments.output == "json":
         print(json.dumps([_as_json(finding) for finding in findings], indent=2))
@@ -174,7 +174,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def inject(arguments: argparse.Namespace) -> int:
-    """Writes every object as admission would complete it, or says why it would not."""
+    """Write every object as admission would complete it; where a pod is denied, print why and write nothing."""
     judged = _judged(arguments)
     findings = [finding for _, found in judged for finding in found]
     for finding in findings:

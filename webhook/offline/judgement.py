@@ -1,6 +1,6 @@
-"""Admission without a cluster: the pods within any object, judged and completed by the same core.
+"""Admission without a cluster: the pods in any object, judged and completed by the same core.
 
-Knows every built-in workload kind and Volcano's Job; other objects pass untouched.
+It knows every built-in kind of workload, and Volcano's Job.  Every other object passes unchanged.
 """
 
 import json
@@ -30,7 +30,7 @@ POD_PLACES: dict[tuple[str, str], tuple[str, ...]] = {
     ("batch/v1", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
     ("batch.volcano.sh/v1alpha1", "Job"): ("spec", "tasks", "*", "template"),
 }
-"""Where each kind keeps its pods; `*` is every item of a list."""
+"""The place of the pods in each kind; `*` is every item of a list."""
 
 PolicyOf = Callable[[str], NamespacePolicy]
 
@@ -48,7 +48,7 @@ class Finding:
 
 
 def objects_in(document: Json) -> Iterator[Json]:
-    """The document, or, of a List, its items."""
+    """Yield the document, or the items of a List."""
     if read_text(document, "kind").endswith("List") and "items" in document:
         yield from read_maps(document, "items")
     else:
@@ -56,7 +56,7 @@ def objects_in(document: Json) -> Iterator[Json]:
 
 
 def pods_in(item: Json) -> Iterator[tuple[str, Json]]:
-    """Each pod or template in an object, with its JSON pointer."""
+    """Yield each pod or template in an object, with its JSON pointer."""
     place = POD_PLACES.get((read_text(item, "apiVersion"), read_text(item, "kind")))
     if place is not None:
         yield from _follow(item, place, "")
@@ -73,7 +73,7 @@ def _follow(holder: Json, steps: tuple[str, ...], pointer: str) -> Iterator[tupl
 
 
 def judge(item: Json, policy_of: PolicyOf, *, default_namespace: str, volumes: Volumes) -> list[Finding]:
-    """The decision on every pod in an object, or on a Namespace itself."""
+    """Decide on every pod in an object, or on a Namespace."""
     metadata = read_map(item, "metadata")
     if read_text(item, "kind") == "Namespace":
         return [_judge_namespace(item)]
@@ -100,7 +100,7 @@ def _judge_namespace(item: Json) -> Finding:
 
 
 def completed(item: Json, findings: list[Finding]) -> Json:
-    """The object as admission would store its pods; the one given stays as it was."""
+    """Return a copy of the object with its pods completed."""
     changed = deepcopy(item)
     for finding in findings:
         operations: Any = json.loads(json.dumps(finding.decision.patch))
@@ -111,5 +111,5 @@ def completed(item: Json, findings: list[Finding]) -> Json:
 
 
 def is_denied(findings: list[Finding]) -> bool:
-    """At least one pod would be refused."""
+    """Tell whether at least one pod would be refused."""
     return any(finding.decision.verdict is Verdict.DENIED for finding in findings)

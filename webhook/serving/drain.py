@@ -1,15 +1,15 @@
-"""One byte that master and worker share: set when SIGTERM has come, so that readiness fails before serving ends."""
+"""A flag that master and worker share: it is set after SIGTERM, so that readiness fails before serving ends."""
 
 import mmap
 
 
 class DrainFlag:
-    """Made before the fork, seen on both sides of it."""
+    """One byte of shared memory: it is made before the fork and seen by both processes."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 1)
 
-    def raise_it(self) -> None:
+    def set(self) -> None:
         self._memory[0] = 1
 
     @property

@@ -1,6 +1,7 @@
-"""Logs: one line a decision, JSON or text, ASCII only, never an object's content.
+"""The log: one line a decision, as JSON or text.
 
-The decision line is written by hand rather than through a record's formatting, since it is paid by every review.
+The rule it owns: a line is ASCII and never holds the content of an object.  The line of a decision is built by hand,
+not by a log record and its formatter, since every review pays for it.
 """
 
 import functools
@@ -35,7 +36,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def configure(form: Format) -> None:
-    """Everything that logs goes to standard error in one form."""
+    """Send every log line to standard error, in one form."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(_JsonFormatter() if form is Format.JSON else text)
@@ -43,7 +44,7 @@ def configure(form: Format) -> None:
 
 
 class DecisionLog:
-    """One line a review, a moment later: written one by one, lines cost a busy server more than its decisions."""
+    """The lines of reviews.  They are written together a moment later: one by one they cost more than the decisions."""
 
     def __init__(self, form: Format, stream: TextIO, *, later: Callable[[Callable[[], None]], object]) -> None:
         self._as_line = _json_line if form is Format.JSON else _text_line
@@ -51,13 +52,13 @@ class DecisionLog:
         self._waiting: list[str] = []
 
     def write(self, path: str, result: Answer | WebhookError, *, seconds: float, now: float) -> None:
-        """The line of one review."""
+        """Add the line of one review."""
         if not self._waiting:
             self._later(self.flush)
         self._waiting.append(self._as_line(_words(path, result, seconds=seconds, now=now)))
 
     def flush(self) -> None:
-        """Writes what waits."""
+        """Write the lines that wait."""
         waiting, self._waiting = self._waiting, []
         self._stream.write("".join(waiting))
         self._stream.flush()
@@ -66,14 +67,14 @@ class DecisionLog:
 def _words(path: str, result: Answer | WebhookError, *, seconds: float, now: float) -> dict[str, object]:
     words: dict[str, object] = {"time": _stamp(now), "path": path}
     if isinstance(result, Answer):
-        words["namespace"] = result.namespace[:_LONGEST_NAME]
-        words["pod"] = result.pod[:_LONGEST_NAME]
+        words["namespace"] = result.request.namespace[:_LONGEST_NAME]
+        words["pod"] = result.request.pod_name[:_LONGEST_NAME]
         words["verdict"] = result.decision.verdict.value
         if result.decision.refusals:
             words["codes"] = ",".join(result.decision.codes)
-        if result.is_dry_run:
+        if result.request.is_dry_run:
             words["dry_run"] = True
-        words["uid"] = result.uid[:_LONGEST_NAME]
+        words["uid"] = result.request.uid[:_LONGEST_NAME]
     else:
         words["verdict"] = "error"
         words["status"] = result.status
@@ -90,6 +91,6 @@ def _json_line(words: dict[str, object]) -> str:
 
 
 def _text_line(words: dict[str, object]) -> str:
-    """Text of a pod's may hold a newline: it is written as Python would, so that a line stays a line."""
+    """Return the line as text; a newline in the name of a pod is escaped, so that a line stays one line."""
     line = " ".join(f"{key}={value}" for key, value in words.items())
     return line.encode("unicode_escape").decode("ascii") + "\n"

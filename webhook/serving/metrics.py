@@ -1,6 +1,6 @@
-"""What is counted: reviews by verdict and code, latency, bytes, and how fresh namespaces and certificate are.
+"""The metrics: reviews by verdict and code, latency, bytes, the age of namespaces and the end of the certificate.
 
-Labels hold codes of the table only, never text of a pod, so that nobody can make them grow.
+The rule it owns: labels hold codes of the table only, never text of a pod, so that no client can make them grow.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 def _was_counted(path: str, verdict: Verdict) -> bool:
-    """A pod that is only warned of comes to `/validate` too, with the same violations."""
+    """Tell whether `/mutate` has counted the violations: a pod that is only warned of comes to `/validate` too."""
     return path == "/validate" and verdict is Verdict.WARNED
 
 
@@ -47,11 +47,11 @@ class Metrics:
         self._children: dict[tuple[str, str, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
 
     def watch(self, name: str, what: str, read: Callable[[], float]) -> None:
-        """A figure that is read when somebody asks for the metrics."""
+        """Add a figure that is read whenever the metrics are asked for."""
         Gauge(f"nvshare_webhook_{name}", what, registry=self.registry).set_function(read)
 
     def count(self, path: str, result: Answer | WebhookError, *, seconds: float, bytes_in: int) -> None:
-        """One review."""
+        """Count one review."""
         if isinstance(result, Answer):
             codes = result.decision.codes
             key = (path, result.decision.verdict.value, codes[0] if codes else "")

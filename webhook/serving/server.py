@@ -1,7 +1,7 @@
-"""`serve`: puts settings, certificate, namespaces, metrics and the app together and runs them under gunicorn.
+"""The program `serve`: settings, certificate, namespaces, metrics and the app, put together and run under gunicorn.
 
-One worker process a replica: reviews are short and replicas are many, and so counters and the namespace watch have one
-home.  Ports are bound here first, so that one in use is said in a sentence.
+The rule it owns: one worker process a replica.  Reviews are short and replicas are many, so the counters and the watch
+of namespaces have one place.  Ports are bound here, before gunicorn, so that a port in use gets a clear error.
 """
 
 import errno
@@ -16,11 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gevent
-from gevent.pywsgi import WSGIServer
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
-from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import choose_encoder
 
+from adapters.pages.request import Answer as Page
+from adapters.pages.server import Limits, Server
 from webhook import VERSION
 from webhook.admission.review import Answer
 from webhook.errors import StartError, WebhookError
@@ -39,13 +40,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _BACKLOG = 2048
 _LOG_SECONDS = 0.05
-"""A decision's line waits so long for others to be written with."""
+"""The line of a decision waits so long for other lines, to be written together with them."""
+_METRICS_LIMITS = Limits(safe=1.0)
+"""Silent clients come at 256 a second at most, because they share the processor with the reviews."""
 _GC_THRESHOLDS = (50_000, 20, 50)
-"""A review makes thousands of objects and no cycles: Python's defaults would look through them several times each."""
+"""A review makes thousands of objects and no cycles.  Python's defaults would search each object several times."""
 
 
 class Bookkeeper:
-    """Counts each review and writes its line."""
+    """The ledger of reviews: count each and write its line."""
 
     def __init__(self, metrics: Metrics, log: DecisionLog) -> None:
         self._metrics, self._log = metrics, log
@@ -56,7 +59,7 @@ class Bookkeeper:
 
 
 class Process:
-    """What master and worker share: made before the fork."""
+    """The parts that master and worker share; they are made before the fork."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -69,8 +72,7 @@ class Process:
         self.log = DecisionLog(settings.log_format, sys.stderr, later=partial(gevent.spawn_later, _LOG_SECONDS))
         self.namespaces: Namespaces = source_of(settings)
         self.service = Service(
-            known_namespace=self.namespaces.known,
-            namespace_of=self.namespaces.policy_of,
+            namespaces=self.namespaces,
             ledger=Bookkeeper(self.metrics, self.log),
             volumes=settings.volumes.in_cluster(settings.default_pod_security),
             most_in_flight=settings.in_flight,
@@ -78,12 +80,12 @@ class Process:
         )
 
     def _find_certificate(self, settings: Settings) -> LiveTls:
-        """The pair in the files that are named; or, once there is one, that of the cluster's Secret."""
+        """Return the pair of the files, loaded; or the one of the cluster's Secret, which may not exist yet."""
         if settings.certificate_from is CertificateFrom.FILES:
             tls = LiveTls.of(settings.cert, settings.key)
             tls.require()
             return tls
-        from webhook.certs import serving  # the client's import takes a second: only where it is needed
+        from webhook.certs import serving  # the import takes a second, so only where it is needed
 
         self._kept = serving.prepare(settings.kubeconfig)
         return LiveTls.of(self._kept.certificate, self._kept.key)
@@ -96,7 +98,7 @@ class Process:
         return self.namespaces.why_unready()
 
     def start_worker(self) -> Service:
-        """What runs beside the reviews: the namespace watch and the metrics' port."""
+        """Start the work beside the reviews: certificate, watch of namespaces, port of the metrics."""
         self.metrics.watch("in_flight", "Reviews being answered", lambda: self.service.in_flight)
         self.metrics.watch(
             "certificate_not_after_seconds", "Unix time at which the served certificate ends; 0: none", self._not_after
@@ -110,8 +112,13 @@ class Process:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        WSGIServer(self.metrics_listener, make_wsgi_app(self.metrics.registry), log=None).start()
+        pages = {"/metrics": self._metrics_page}
+        Server(self.metrics_listener, pages, limits=_METRICS_LIMITS).start()  # its threads are greenlets here
         return self.service
+
+    def _metrics_page(self, accept: str) -> Page:
+        encode, content_type = choose_encoder(accept)
+        return Page(200, content_type, encode(self.metrics.registry))
 
     def _not_after(self) -> float:
         return self.tls.expires.timestamp() if self.tls.expires else 0.0
@@ -121,7 +128,7 @@ _ANY = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:
-    """A listening socket, or a sentence on why not."""
+    """Return a listening socket; raise StartError where the port or address cannot be used."""
     address = _ANY if host == "any" else host
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -146,14 +153,14 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 
 
 class PatientArbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
-    """On SIGTERM says so, and goes on serving until endpoints and load balancers have forgotten us."""
+    """gunicorn's master, which serves on after SIGTERM until endpoints and load balancers have dropped this replica."""
 
     _ends_at: float | None = None
 
     def handle_term(self) -> None:
         if self._ends_at is None:
             process = self.app.process
-            process.drain.raise_it()
+            process.drain.set()
             self._ends_at = time.monotonic() + process.settings.drain_seconds
 
     def manage_workers(self) -> None:
@@ -163,7 +170,7 @@ class PatientArbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
 
 
 class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn, told what it is told nowhere else."""
+    """gunicorn with its settings; there are no others."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -183,7 +190,7 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "keepalive": settings.idle_seconds,
             "graceful_timeout": settings.stop_seconds,
             "timeout": 60,
-            # the worker has its own context; gunicorn only learns here that it is TLS, and wants a file that exists
+            # the worker has its own context; this only tells gunicorn to use TLS, and the file must exist
             "certfile": settings.cert or os.devnull,
             "keyfile": settings.key or os.devnull,
             "do_handshake_on_connect": True,  # the worker has done it, with a deadline
@@ -192,7 +199,7 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
             "loglevel": "warning",
             "max_requests": 0,  # recycling resets connections
             "proc_name": "nvshare-webhook",
-            # No proxy stands before us and no header of one is believed; so no address need be looked up either.
+            # No proxy stands before the webhook and no header of one is believed, so no address is looked up either.
             "forwarded_allow_ips": "*",
             "forwarder_headers": "",
             "secure_scheme_headers": {},
@@ -206,7 +213,7 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]  # gunicorn sh
 
 
 def serve(settings: Settings) -> None:
-    """Serves until SIGTERM."""
+    """Serve until SIGTERM."""
     _raise_descriptor_limit(settings.connections)
     process = Process(settings)
     address, port = process.listener.getsockname()[:2]

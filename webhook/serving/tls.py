@@ -1,7 +1,7 @@
-"""TLS whose certificate follows its files: one context for the life of the process, loaded anew when they change.
+"""TLS with a certificate that follows its files: one context for the life of the process, reloaded when they change.
 
-A pair is tried in a scratch context first, so that a torn or wrong one never reaches the live context; a folder of
-Kubernetes' (`..data`) is resolved once for both files.
+The rule it owns: a pair is tried in a scratch context first, so that a torn or wrong pair never gets into the live one.
+The folder `..data`, as Kubernetes makes it, is resolved once for both files.
 """
 
 import ssl
@@ -18,23 +18,23 @@ Identity = tuple[tuple[str, int, int, int], ...]
 
 
 class PatientContext(ssl.SSLContext):
-    """Leaves the handshake to the connection's own greenlet, which has a deadline for it."""
+    """A context that leaves the handshake to the greenlet of the connection, which has a deadline for it."""
 
     def wrap_socket(self, sock: socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
         return super().wrap_socket(sock, *arguments, **{**options, "do_handshake_on_connect": False})
 
 
 def new_context() -> PatientContext:
-    """A server's context without a certificate."""
+    """Return a server context without a certificate."""
     context = PatientContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.num_tickets = 0  # the API server resumes no sessions, and each ticket costs a handshake its share
+    context.num_tickets = 0  # the API server resumes no sessions, and each ticket makes a handshake slower
     return context
 
 
 @dataclass(slots=True)
 class LiveTls:
-    """The live context, and what it serves."""
+    """The live context, and the pair that it serves."""
 
     cert: Path
     key: Path
@@ -42,14 +42,14 @@ class LiveTls:
     serves: Identity = ()
     expires: datetime | None = None
     problem: str = "no certificate is loaded yet"
-    """Why the newest files are not served; empty when they are."""
+    """The reason why the newest files are not served; empty when they are."""
 
     @classmethod
     def of(cls, cert: str, key: str) -> "LiveTls":
         return cls(Path(cert), Path(key), new_context())
 
     def refresh(self) -> bool:
-        """Serves the files' pair if it is a new and whole one; True when it changed."""
+        """Load the pair of the files if it is new and whole; return whether the served pair changed."""
         try:
             cert, key = _in_one_generation(self.cert, self.key)
             identity = _identity(cert, key)
@@ -59,7 +59,7 @@ class LiveTls:
             new_context().load_cert_chain(cert, key)
             expires = expiry_of(cert.read_bytes())
             if _identity(cert, key) != identity:
-                return False  # changed while we looked; the next look sees it whole
+                return False  # the files changed meanwhile; the next look sees them whole
             self.context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError, ValueError) as error:
             self.problem = f"{self.cert} and {self.key} cannot be served: {error}"
@@ -68,7 +68,7 @@ class LiveTls:
         return True
 
     def require(self) -> None:
-        """Loads the pair now, or says why not."""
+        """Load the pair now, or raise StartError."""
         self.refresh()
         if self.problem:
             raise StartError(
@@ -78,7 +78,7 @@ class LiveTls:
 
 
 def _in_one_generation(cert: Path, key: Path) -> tuple[Path, Path]:
-    """Both files below the folder that `..data` means just now: a Secret's files change by one swap of that link."""
+    """Return both files in the folder that `..data` points to now; a Secret's files change by one swap of that link."""
     data = cert.parent / "..data"
     if cert.parent != key.parent or not data.is_symlink():
         return cert, key

@@ -1,4 +1,4 @@
-/* What libnvidia-ml.so.1 exports, in our own words: prototypes, results, and the structures of the ABI. */
+/* The functions that libnvidia-ml.so.1 exports, in our own declarations: prototypes, results and structures of the ABI. */
 #ifndef SIMGPU_NVML_H
 #define SIMGPU_NVML_H
 
@@ -88,11 +88,12 @@ struct nvml_bar1 {
 };
 
 struct nvmlDevice_st {
-    uint32_t index; /* among those visible */
-    uint32_t card;  /* among all */
+    uint32_t index; /* among the visible devices */
+    uint32_t card;  /* among all devices */
 };
 
-/* What every call on a device asks first: initialised, a handle of ours, not lost, and a place for the answer. */
+/* The checks of every call on a device: NVML is initialised, the handle is ours, the device is not lost, and there is a
+ * place for the answer. */
 nvmlReturn_t nv_check(nvmlDevice_t device, const void *out);
 nvmlReturn_t nv_ready(void);
 uint32_t nv_count(void);
@@ -102,7 +103,7 @@ static inline const struct sg_device_card *nv_card(nvmlDevice_t device) {
     return &sg_client.map.header->card[device->card];
 }
 
-/* Percent of the last sixth of a second in which the device, or one context (serial 0: all), executed. */
+/* The percentage of the last sixth of a second in which the device, or one context (serial 0: all), executed work. */
 unsigned nv_busy_percent(const struct sg_state *state, uint32_t card, uint32_t serial);
 
 #define NV_CHECK(device, out)                                                                                          \

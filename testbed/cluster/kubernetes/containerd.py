@@ -17,7 +17,7 @@ _SYS_RESOURCE = 24  # the capability's number
 
 
 def configuration(*, may_raise_oom_score: bool) -> str:
-    """The TOML of containerd 2.x (`version = 3`)."""
+    """Return the TOML of containerd 2.x (`version = 3`)."""
     return f"""
 version = 3
 root = "/var/lib/containerd"
@@ -44,13 +44,13 @@ state = "/run/containerd"
 
 
 def may_raise_oom_score(status: str) -> bool:
-    """Whether /proc/self/status grants CAP_SYS_RESOURCE."""
+    """Return whether /proc/self/status grants CAP_SYS_RESOURCE."""
     effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective.split()[1], 16) >> _SYS_RESOURCE & 1)
 
 
 def import_image(init_pid: int, archive: Path) -> None:
-    """Into the namespace that the kubelet uses, on the node with that first process."""
+    """Import into the namespace that the kubelet uses, on the node with this first process."""
     _ctr(init_pid, "images", "import", str(archive))
 
 
@@ -79,7 +79,7 @@ class Containerd:
         self._import_small_images()
 
     def import_image(self, archive: Path) -> None:
-        """An image archive (docker or OCI), at a path of the node; it sees the machine's but for its own folders."""
+        """Import an archive (docker or OCI) at a path of the node: the machine's, except in the node's own folders."""
         import_image(self._sandbox.init_pid, archive)
 
     def _import_small_images(self) -> None:

@@ -1,6 +1,7 @@
-"""The control plane: etcd and the API server, and if asked the scheduler and the controller manager.  Needs no root.
+"""The control plane: etcd and the API server, and on request the scheduler and the controller manager.
 
-The rule here: several run side by side on one machine, each with its own ports, CA and data, gone when its `with` ends.
+It needs no root.  The rule: several run side by side on one machine.  Each has its own ports, CA and data, and is gone
+when its `with` ends.
 """
 
 import json
@@ -33,12 +34,12 @@ _CHANCES = 3
 
 
 def quiet(_: str) -> None:
-    """For callers that show no progress."""
+    """Show no progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a test may want of the API server; the defaults are Kubernetes' own."""
+    """The options of an API server in a test; the defaults are Kubernetes' own."""
 
     enable_admission: Sequence[str] = ()
     """Admission plugins beyond the default ones."""
@@ -58,7 +59,7 @@ class Options:
 
 
 class ControlPlane:
-    """A running API server and how to talk to it."""
+    """A running API server, and the ways to talk to it."""
 
     def __init__(
         self, run: Run, options: Options, *, addresses: Addresses | None = None, stays: bool = False, say: Say = quiet
@@ -66,7 +67,7 @@ class ControlPlane:
         self.run = run
         self.options = options
         self.addresses = addresses or Addresses()
-        """Of nodes, pods and services; on loopback alone there are none but services that nobody serves."""
+        """Addresses of nodes, pods and services. On loopback there are only services, and nothing serves them."""
         self.address = addresses.machine if addresses else "127.0.0.1"
         self.authority = Authority(run.folder / "pki")
         self.processes: dict[str, Process] = {}
@@ -82,11 +83,11 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The admin's."""
+        """The kubeconfig of the administrator."""
         return self.kubeconfig_for(ADMIN, groups=("system:masters",))
 
     def kubeconfig_for(self, user: str, *, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig of any user in any groups: RBAC decides what it may do."""
+        """Write a kubeconfig of any user in any groups; RBAC decides what the user may do."""
         path = self.run.folder / f"{user.replace(':', '-').replace('/', '-')}.kubeconfig"
         if not path.exists():
             pair = self.authority.vouch_for(user, groups=groups)
@@ -95,25 +96,25 @@ class ControlPlane:
 
     @property
     def anonymous_kubeconfig(self) -> Path:
-        """Without a user: for a token of one's own (`--token`), which a client certificate would outrank."""
+        """A kubeconfig without a user, for a token (`--token`), which a client certificate would outrank."""
         path = self.run.folder / "anonymous.kubeconfig"
         path.write_text(yaml.safe_dump(_kubeconfig(self.url, self.authority.certificate, None)))
         return path
 
     def client(self, kubeconfig: Path | None = None) -> kubernetes.client.ApiClient:
-        """The official Python client, as admin or as whom the kubeconfig names."""
+        """Return the official Python client, as the administrator or as the kubeconfig's user."""
         connect: Callable[[str], kubernetes.client.ApiClient] = kubernetes.config.new_client_from_config
         return connect(str(kubeconfig or self.kubeconfig))
 
     @property
     def core(self) -> Any:
-        """The core API as admin; untyped, since in its own types every field may be None."""
+        """The core API as the administrator; untyped, since in its own types every field may be None."""
         return kubernetes.client.CoreV1Api(self.client())
 
     def kubectl(
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, check: bool = True
     ) -> str:
-        """What `kubectl` printed; an error carries its own words."""
+        """Run kubectl and return its output; an error carries kubectl's own words."""
         command = self.kubectl_command(*arguments, kubeconfig=kubeconfig)
         try:
             done = subprocess.run(
@@ -127,7 +128,7 @@ class ControlPlane:
         return done.stdout if check else done.stdout + done.stderr
 
     def kubectl_command(self, *arguments: str, kubeconfig: Path | None = None) -> list[str]:
-        """For a kubectl that goes on running, as `port-forward` does."""
+        """Return the command of a kubectl that keeps running, as `port-forward` does."""
         return [str(self._programs / "kubectl"), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
@@ -136,7 +137,10 @@ class ControlPlane:
     def create_namespace(
         self, name: str, *, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
     ) -> str:
-        """A namespace in which pods can be made at once: with the service account that a controller would have made."""
+        """Create a namespace in which pods can be created at once.
+
+        It gets the service account that a controller would have made.
+        """
         core = self.core
         about = {"name": name, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
         core.create_namespace({"metadata": about})
@@ -148,7 +152,7 @@ class ControlPlane:
         return name
 
     def audit_events(self) -> list[dict[str, Any]]:
-        """Every request so far, oldest first (only with `Options(audit=True)`)."""
+        """Return every request so far, oldest first (only with `Options(audit=True)`)."""
         path = self.run.logs / "audit.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -162,9 +166,9 @@ class ControlPlane:
             except BrokenError as error:
                 if chance == 1 or "address already in use" not in error.cause:
                     raise
-                self.kill()  # somebody was faster at one of our ports
+                self.kill()  # another process took one of our ports first
                 self._choose_ports()
-        # KUBEBUILDER_ASSETS has neither of these: they are always ours
+        # KUBEBUILDER_ASSETS has neither of these, so they are always our own build
         if self.options.controllers:
             self._add("kube-controller-manager", self._controller_manager(), folder=self._own_programs()).start()
         if self.options.scheduler:
@@ -189,12 +193,12 @@ class ControlPlane:
             return False
 
     def wait_ready(self) -> None:
-        """After `processes["kube-apiserver"].restart()`."""
+        """Wait until it serves again after `processes["kube-apiserver"].restart()`."""
         server = self.processes["kube-apiserver"]
         wait_until(self.is_ready, what="the API server answers readyz", seconds=_READY_SECONDS, needs=(server,))
 
     def kill(self) -> None:
-        """End it all at once: nothing here outlives the run, so nothing needs to be written down."""
+        """End all processes at once: nothing here outlives the run, so nothing needs to be saved."""
         for process in reversed(self.processes.values()):
             process.kill()
 
@@ -234,7 +238,7 @@ class ControlPlane:
             f"--secure-port={self._port}",
             f"--bind-address={self.address}",
             f"--advertise-address={self.address}",
-            # loopback may not be published as the `kubernetes` service's endpoint; nobody reaches it from a pod either
+            # loopback may not be published as the `kubernetes` service's endpoint, and no pod could reach it
             f"--endpoint-reconciler-type={'none' if self.address.startswith('127.') else 'lease'}",
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
@@ -252,7 +256,7 @@ class ControlPlane:
         ]
 
     def _wanted(self) -> Iterator[str]:
-        """The arguments that follow from the options."""
+        """Yield the arguments that follow from the options."""
         wanted = self.options
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in wanted.feature_gates.items())
         for flag, value in (
@@ -319,7 +323,10 @@ def _kubeconfig(url: str, authority: Path, pair: Pair | None) -> dict[str, Any]:
 
 @contextmanager
 def control_plane(options: Options | None = None, *, say: Say = quiet) -> Iterator[ControlPlane]:
-    """A control plane of one's own, on loopback: `with control_plane(Options(audit=True)) as api: api.kubectl(...)`."""
+    """Start a control plane of its own on loopback.
+
+    Use it as `with control_plane(Options(audit=True)) as api: api.kubectl(...)`.
+    """
     leftovers.remove_abandoned(say=say)
     run = runs.begin()
     plane = None

@@ -1,6 +1,6 @@
-"""What a failed test on a real Kubernetes brings with it: the last log lines, the pods, their events and logs.
+"""The report that a failed test on a real Kubernetes brings: the last log lines, the pods, their events and logs.
 
-The rule here: it explains a failure and never adds one; whatever cannot be asked any more is left out with a word.
+The rule: it explains a failure and never adds one.  What cannot be asked any more is replaced by a remark.
 """
 
 import subprocess
@@ -14,13 +14,13 @@ from testbed.cluster.machine.processes import last_lines
 Section = tuple[str, str]
 _LOG_LINES = 12
 _EVENTS = 40
-"""The last ones: a session of an hour has thousands, and the reason of the failure drowns in them."""
+"""Only the last ones are shown.  A session of an hour has thousands, and they would hide the reason of the failure."""
 _LINE_LENGTH = 400
 
 
 @contextmanager
 def closing(running: AbstractContextManager[object]) -> Iterator[None]:
-    """Close what was entered by hand."""
+    """Close a context that was entered by hand."""
     try:
         yield
     finally:
@@ -28,7 +28,7 @@ def closing(running: AbstractContextManager[object]) -> Iterator[None]:
 
 
 def sections(used: object) -> list[Section]:
-    """The report's sections for one of a test's fixtures; none for what is not ours."""
+    """Return the report's sections for one of a test's fixtures; none for a fixture that is not ours."""
     plane = used if isinstance(used, ControlPlane) else getattr(used, "plane", None)
     if not isinstance(plane, ControlPlane):
         return []

@@ -1,7 +1,7 @@
-"""Pods for a node with GPUs made of software: the device plugin from the project's image, and a pod that computes.
+"""Pods for a node with software GPUs: the device plugin from the project's image, and a pod that computes.
 
-The rule here: plain Kubernetes objects out, nothing is started; the objects are the smallest that show the chain from
-the kubelet to a kernel's time (manifests/ has the real ones).
+The rule: plain Kubernetes objects come out and nothing is started.  The objects are the smallest that show the chain
+from the kubelet to a kernel's time.  The real ones are in manifests/.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from contract import names, paths
 from testbed.cluster.supplies.image import Target
 
 FOLDER = "/var/lib/simgpu"
-"""Of the node: holds the file that all processes on its GPUs share."""
+"""A folder of the node: it holds the file that all processes on its GPUs share."""
 FILE = f"{FOLDER}/gpus"
 
 REPORT = """
@@ -29,7 +29,7 @@ call(driver.cuCtxSetCurrent, call(driver.cuDevicePrimaryCtxRetain, device))
 kernel = call(driver.cuModuleGetFunction, call(driver.cuModuleLoadData, b"SGPU"), b"train_5ms")
 begin, end = (call(driver.cuEventCreate, 0) for _ in range(2))
 launch = (driver.cuLaunchKernel, kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
-call(*launch)  # the first one waits for whoever gives out turns
+call(*launch)  # the first launch waits for its turn
 call(driver.cuEventRecord, begin, 0)
 call(*launch)
 call(driver.cuEventRecord, end, 0)
@@ -39,7 +39,7 @@ uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[
 count = call(driver.cuDeviceGetCount)
 print(f"GPU-{uuid} is one of {count}; the kernel took {call(driver.cuEventElapsedTime, begin, end):.1f} ms", flush=True)
 """
-"""What a pod runs on its GPU with NVIDIA's own bindings: prints the UUID and how long a kernel of 5 ms took."""
+"""The program of a pod, with NVIDIA's own bindings: it prints the GPU's UUID and how long a kernel of 5 ms took."""
 
 
 _OTHER_UUIDS_ON_EVERY_NODE = {
@@ -53,7 +53,7 @@ def environment(**variables: str) -> list[dict[str, str]]:
 
 
 def host_folders(*folders: str) -> dict[str, list[dict[str, Any]]]:
-    """Folders of the node at the same place in a container: `volumes` and `volumeMounts`."""
+    """Return `volumes` and `volumeMounts` that show folders of the node at the same path in a container."""
     numbered = [(f"folder-{number}", folder) for number, folder in enumerate(folders)]
     return {
         "volumes": [
@@ -64,7 +64,7 @@ def host_folders(*folders: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def device_plugin(*, devices: str) -> dict[str, Any]:
-    """The plugin on every node, with the software's NVML in place of NVIDIA's, and beside it who gives out turns."""
+    """Build the plugin's DaemonSet, with the software's NVML instead of NVIDIA's, and the scheduler beside it."""
     pod_resources = paths.POD_RESOURCES_SOCKET.rpartition("/")[0]
     ours = (paths.NODE_ROOT, paths.NODE_ADMIN_FOLDER, FOLDER)
     folders = host_folders(*ours, paths.CDI_SPECS, paths.KUBELET_PLUGINS, pod_resources)
@@ -91,7 +91,7 @@ def device_plugin(*, devices: str) -> dict[str, Any]:
 
 
 def computing_pod(name: str, *, node: str | None = None, gpus: int = 1) -> dict[str, Any]:
-    """A pod that reports its GPU and a kernel's time, and then stays for `kubectl exec`."""
+    """Build a pod that reports its GPU and a kernel's time, and then stays for `kubectl exec`."""
     folders = host_folders(FOLDER)
     container = {
         "name": "main",

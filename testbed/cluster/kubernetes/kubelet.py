@@ -1,6 +1,6 @@
 """The kubelet and kube-proxy of a node: their configuration as values, and their processes.
 
-The rule here: settings that differ from a usual node stand with the fact about this kind of machine that forces them.
+The rule: a setting that differs from a usual node stands with the fact about this machine that forces it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from testbed.cluster.supplies.build import programs
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Who a node is and where."""
+    """A node's name, addresses and labels."""
 
     name: str
     address: str
@@ -31,7 +31,7 @@ class Place:
 
 
 def configuration(place: Place, *, authority: Path, serving: Pair, nameservers: Sequence[str]) -> dict[str, Any]:
-    """A KubeletConfiguration."""
+    """Build a KubeletConfiguration."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -50,11 +50,11 @@ def configuration(place: Place, *, authority: Path, serving: Pair, nameservers: 
         "failCgroupV1": False,  # deprecated, but what many machines still have
         "failSwapOn": False,
         "localStorageCapacityIsolation": False,
-        # the disk is the developer's: how full it is says nothing about this node
+        # the disk is the developer's, and its free space says nothing about this node
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
         "resolvConf": "/etc/resolv.conf",
-        # there is no cluster DNS here: the machine's own, so that not every pod begins with a warning
+        # without cluster DNS, the machine's own: otherwise every pod begins with a warning
         "clusterDNS": list(nameservers),
         "clusterDomain": "cluster.local",
         "nodeStatusUpdateFrequency": "2s",
@@ -65,7 +65,7 @@ def configuration(place: Place, *, authority: Path, serving: Pair, nameservers: 
 
 
 def nameservers(resolv_conf: str) -> list[str]:
-    """The first three, as many as a pod may have."""
+    """Return the first three name servers, which is as many as a pod may have."""
     lines = (line.split() for line in resolv_conf.splitlines())
     return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"][:3]
 

@@ -1,7 +1,7 @@
-"""A cluster with real nodes on this machine: a control plane on a bridge, and nodes each in namespaces of their own.
+"""A cluster with real nodes on this machine: a control plane on a bridge, and each node in namespaces of its own.
 
-The rule here: nothing of a node is outside its sandbox but its cable and its cgroup; two clusters, or two nodes of one,
-run pods at once.
+The rule: only a node's cable and its control group are outside of its sandbox.  Two clusters, or two nodes of one, run
+pods at the same time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,15 +29,15 @@ _READY_SECONDS = 180.0
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a cluster should be."""
+    """The size and options of a cluster."""
 
     nodes: int = 1
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that each node registers with."""
     options: Options = field(default_factory=Options)
-    """Of the API server; controllers and scheduler run in any case."""
+    """Options of the API server; controllers and scheduler run in any case."""
     stays: bool = False
-    """Outlive this process, until `make cluster-down`."""
+    """The cluster outlives this process, until `make cluster-down`."""
 
 
 class Node:
@@ -70,7 +70,7 @@ class Node:
         return (self.containerd.process, self.kubelet.process, self.kubelet.proxy)
 
     def path(self, inside: str) -> Path:
-        """Where a path of the node (/var/lib/kubelet, /var/lib/nvshare, /run, …) lies on this machine."""
+        """Return where a path of the node (/var/lib/kubelet, /var/lib/nvshare, /run, …) lies on this machine."""
         return self.sandbox.path(inside)
 
     def is_ready(self) -> bool:
@@ -86,7 +86,7 @@ class Node:
         wait_until(self.is_ready, what=what, seconds=_READY_SECONDS, needs=self.processes)
 
     def call(self, *command: str, stdin: str | None = None) -> str:
-        """What a command printed that ran on the node."""
+        """Run a command on the node and return its output."""
         return self.sandbox.call(*command, stdin=stdin)
 
 
@@ -96,14 +96,17 @@ class Cluster:
     nodes: Sequence[Node]
 
     def register_node(self, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str] | None = None) -> None:
-        """A node that exists for the scheduler only: no kubelet, its pods stay where they are put."""
+        """Register a node for the scheduler only: it has no kubelet, so its pods never start."""
         register_node(self.plane, name, capacity=capacity, labels=labels)
 
 
 def register_node(
     plane: ControlPlane, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str] | None = None
 ) -> None:
-    """A Ready node without a kubelet.  (With the controllers running its lease would be missed after 50 s.)"""
+    """Register a Ready node without a kubelet.
+
+    Where the controllers run, they would miss its lease after 50 s.
+    """
     core = plane.core
     about = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
     core.create_node({"metadata": about})
@@ -111,18 +114,18 @@ def register_node(
     ready = {"type": "Ready", "status": "True", "reason": "Registered", "message": "for the scheduler only"}
     status: dict[str, Any] = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
     core.patch_node_status(name, {"status": status})
-    # the taint `not-ready` is put on every new node by an admission plugin, and taken away by a controller
+    # the taint `not-ready` is set on every new node by an admission plugin, and removed by a controller
     core.patch_node(name, {"spec": {"taints": []}})
 
 
 def check_machine(*, say: Say) -> None:
-    """Everything a node needs of this machine is here, or a MissingError says what is not."""
+    """Raise MissingError where this machine lacks something that a node needs."""
     debian.need_root("a node")
     debian.ensure(pins.NODE_PACKAGES, say=say)
 
 
 def start_cluster(run: Run, shape: Shape, *, say: Say = quiet) -> Cluster:
-    """Begin everything at once, then wait: the kubelet waits for the API server by itself."""
+    """Start everything at once, then wait: the kubelet waits for the API server by itself."""
     addresses = network.lay_bridge(run)
     options = replace(shape.options, controllers=True, scheduler=True)
     plane = ControlPlane(run, options, addresses=addresses, stays=shape.stays, say=say)
@@ -139,7 +142,7 @@ def start_cluster(run: Run, shape: Shape, *, say: Say = quiet) -> Cluster:
 
 @contextmanager
 def cluster(shape: Shape | None = None, *, say: Say = quiet) -> Iterator[Cluster]:
-    """A cluster of one's own: `with cluster(Shape(nodes=2)) as two: …`."""
+    """Start a cluster of its own: `with cluster(Shape(nodes=2)) as two: …`."""
     check_machine(say=say)
     leftovers.remove_abandoned(say=say)
     run = runs.begin()
@@ -148,7 +151,7 @@ def cluster(shape: Shape | None = None, *, say: Say = quiet) -> Iterator[Cluster
         made = start_cluster(run, shape or Shape(), say=say)
         yield made
     except Exception as error:
-        # asked while there is still somebody to ask
+        # ask before the cluster ends
         for title, text in diagnosis.sections(made):
             error.add_note(f"{title}\n{text}")
         raise

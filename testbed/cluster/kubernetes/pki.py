@@ -1,7 +1,7 @@
-"""Certificates of a test cluster: one CA, and whoever it is asked to vouch for.
+"""Certificates of a test cluster: one CA, and the pairs that it signs.
 
-The rule here: an identity is a certificate (name and groups), made when it is needed, so that a test can be any user.
-Keys lie in the run's folder and die with it.
+The rule: an identity is a certificate (name and groups), made when it is needed, so that a test can be any user.  Keys
+lie in the run's folder and are removed with it.
 """
 
 import datetime
@@ -44,7 +44,7 @@ class Authority:
         return self.pair.certificate
 
     def vouch_for(self, name: str, *, groups: Sequence[str] = (), hosts: Sequence[str] = ()) -> Pair:
-        """A pair for a client (its groups) or a server (its hosts), or one that is both; the same for the same name."""
+        """Return a pair for a client (its groups), a server (its hosts), or both; one pair a name."""
         known = self._files(name)
         if known.certificate.exists():
             return known

@@ -1,7 +1,7 @@
-"""A node's control groups: one group of its own in every hierarchy, under which the kubelet puts all pods.
+"""A node's control groups: one group of its own in every hierarchy, in which the kubelet puts all pods.
 
-The rule here: whatever a run made is below `guard-<run>-…`, so removing those is removing everything.  Both cgroup v1
-(one hierarchy a controller) and v2 (a single one).
+The rule: everything that a run made is below `guard-<run>-…`, so removing those groups removes everything.  It works
+with cgroup v1 (one hierarchy a controller) and v2 (a single one).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def is_unified() -> bool:
 
 
 def hierarchies() -> Iterator[Path]:
-    """Every mounted hierarchy: the one of v2, or the folders of v1 (of which `unified` has no controllers)."""
+    """Yield every mounted hierarchy: the one of v2, or the folders of v1 (of which `unified` has no controllers)."""
     if is_unified():
         yield ROOT
     else:
@@ -36,7 +36,7 @@ def group_name(run: Run, node: str) -> str:
 
 
 def make(run: Run, node: str) -> str:
-    """The node's group, as the kubelet's `cgroupRoot` names it."""
+    """Make the node's group; return its name as the kubelet's `cgroupRoot` needs it."""
     name = group_name(run, node)
     for hierarchy in hierarchies():
         group = hierarchy / name
@@ -51,7 +51,7 @@ def make(run: Run, node: str) -> str:
 
 
 def remove(run: Run) -> None:
-    """End what still runs in the run's groups, and take the groups away."""
+    """End what still runs in the run's groups, and remove the groups."""
     for hierarchy in hierarchies():
         for group in hierarchy.glob(f"guard-{run.name}-*"):
             _remove_group(group)
@@ -65,7 +65,7 @@ def _remove_group(group: Path) -> None:
             with contextlib.suppress(OSError):
                 Path(folder).rmdir()
         if time.monotonic() > deadline:
-            raise BrokenError(f"{group} cannot be removed", f"see who is in it: cat {group}/cgroup.procs")
+            raise BrokenError(f"{group} cannot be removed", f"see which processes are in it: cat {group}/cgroup.procs")
         time.sleep(0.02)
 
 

@@ -1,7 +1,7 @@
-"""Takes away everything a run made: its processes, its bridge, its cgroups, its folder.
+"""Remove everything that a run made: its processes, its bridge, its control groups, its folder.
 
-The rule here: one way of ending for all; the end of a test, `down`, and the next run after a kill -9 call the same
-`remove`, which starts from what is really there and not from what was remembered.
+The rule: there is one way of ending for all.  The end of a test, `down`, and the next run after a kill -9 call the same
+`remove`.  It starts from what is really there, not from what was remembered.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from testbed.cluster.machine.runs import Run
 
 
 def remove_abandoned(*, say: Say) -> list[str]:
-    """End the runs whose owner died without ending them; their names."""
+    """End the runs whose owner died without ending them; return their names."""
     with locked(runs.root() / "leftovers.lock"):
         abandoned = [run for run in runs.known() if not run.owner.is_alive]
         for run in abandoned:

@@ -1,7 +1,7 @@
-"""What a cluster could leave on a machine, as a set of lines: for the test that it leaves nothing.
+"""What a cluster could leave on a machine, as a set of lines, for the test that it leaves nothing.
 
-The rule here: everything is listed that a run can make, and what belongs to other runs going on at the same time is
-told by their names.
+The rule: everything that a run can make is listed.  Lines of other runs at the same time are known by those runs'
+names.
 """
 
 import re
@@ -17,12 +17,12 @@ _NAMES = re.compile(r"guard-([0-9a-f]{6})|nvg([0-9a-f]{6})|nvshare-guard-\d+/([0
 
 
 def machine() -> set[str]:
-    """Processes of runs, mounts, links, routes, rules, named network namespaces, control groups, run folders."""
+    """List processes, mounts, links, routes, rules, named network namespaces, control groups and run folders."""
     return {line for kind in (_processes, _mounts, _network, _rules, _groups) for line in kind()}
 
 
 def without_other_runs(lines: set[str], ours: set[str]) -> set[str]:
-    """The lines but for those that name a run which is none of ours."""
+    """Return the lines, without lines that name only other runs."""
     return {line for line in lines if not names_a_run(line) or _named(line) & ours}
 
 
@@ -35,7 +35,7 @@ def _named(line: str) -> set[str]:
 
 
 def _processes() -> Iterator[str]:
-    """Every process that carries a run's mark or sits in a run's control group (containers carry no mark)."""
+    """Yield processes with a run's mark, or in a run's control group (containers carry no mark)."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

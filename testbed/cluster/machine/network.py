@@ -1,7 +1,7 @@
 """The network of one run: a bridge on this machine, a cable to each node, addresses for pods and services.
 
-The rule here: every address follows from the run's subnet, every name from the run's name; what lies in a node's own
-network namespace dies with it, so the bridge is all there is to remove.
+The rule: every address follows from the run's subnet, and every name from the run's name.  What lies in a node's own
+network namespace ends with it, so only the bridge has to be removed.
 """
 
 import json
@@ -15,7 +15,7 @@ from testbed.cluster.shell import run_command, succeeds
 
 FIRST_SUBNET = 100
 SUBNETS = 90
-"""Clusters that may have a network at once: each has 10.<100 + subnet>.0.0/16 for itself."""
+"""How many clusters may have a network at once: each has 10.<100 + subnet>.0.0/16 for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Addresses:
 
     @property
     def machine(self) -> str:
-        """Where this machine (the API server, webhooks under test) is reached from nodes and pods."""
+        """The address of this machine (the API server, webhooks under test) from nodes and pods."""
         return f"{self._prefix}.0.1"
 
     def node(self, number: int) -> str:
@@ -61,11 +61,10 @@ def bridge_name(run: Run) -> str:
 
 
 def lay_bridge(run: Run) -> Addresses:
-    """The bridge, with this machine's address on it."""
+    """Make the bridge, with this machine's address on it."""
     bridge = bridge_name(run)
-    with cache.locked(
-        cache.root() / "network.lock"
-    ):  # the route that marks a subnet as taken appears before the next looks
+    # under a lock, so that the route which marks a subnet as taken exists before the next run looks
+    with cache.locked(cache.root() / "network.lock"):
         addresses = Addresses(_free_subnet())
         run_command("ip", "link", "add", bridge, "type", "bridge")
         run_command("ip", "address", "add", f"{addresses.machine}/24", "dev", bridge)
@@ -74,30 +73,33 @@ def lay_bridge(run: Run) -> Addresses:
 
 
 def _free_subnet() -> int:
-    """The first that this machine routes nowhere yet: no other run of anybody's, and no real network."""
+    """Find the first subnet that this machine routes nowhere yet: neither another run nor a real network uses it."""
     taken = routed_subnets(Path("/proc/net/route").read_text())
     free = next((subnet for subnet in range(SUBNETS) if subnet not in taken), None)
     if free is None:
-        raise BrokenError("every network from 10.100.0.0/16 to 10.189.0.0/16 is in use", "see them: ip route")
+        raise BrokenError("every network from 10.100.0.0/16 to 10.189.0.0/16 is in use", "list them: ip route")
     return free
 
 
 def routed_subnets(table: str) -> set[int]:
-    """The subnets (by our numbers) in the kernel's routing table."""
+    """Return the subnets (by our numbers) in the kernel's routing table."""
     # the second column is the destination in the machine's byte order: 0000650A is 10.101.0.0
     destinations = (bytes.fromhex(line.split()[1])[::-1] for line in table.splitlines()[1:])
     return {address[1] - FIRST_SUBNET for address in destinations if address[0] == 10}
 
 
 def remove_links(run: Run) -> None:
-    """The bridge, and the cables' ends on it: a dead node's network namespace may take a while to let go of its own."""
+    """Remove the bridge, and the cables' ends on it.
+
+    A dead node's network namespace may take a while to let go of its own end.
+    """
     for link in Path("/sys/class/net").glob(f"{bridge_name(run)}*"):
         if not succeeds("ip", "link", "delete", link.name) and link.exists():
             raise BrokenError(f"the link {link.name} cannot be removed", f"ip link delete {link.name}")
 
 
 def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, nodes: int) -> None:
-    """A cable from the bridge into the node's network namespace, and routes to the pods at both of its ends."""
+    """Lay a cable from the bridge into the node's network namespace, and routes to the pods at both ends."""
     cable = f"{bridge_name(run)}n{number}"
     run_command("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(init_pid))
     run_command("ip", "link", "set", cable, "master", bridge_name(run), "up")
@@ -105,8 +107,8 @@ def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, 
     run_command(*inside, "ip", "link", "set", "lo", "up")
     run_command(*inside, "ip", "address", "add", f"{addresses.node(number)}/24", "dev", "eth0")
     run_command(*inside, "ip", "link", "set", "eth0", "up")
-    # services need a route before kube-proxy's rules are asked; the world is not there, and says so at once:
-    # an image's wrong name is an error then, and not a minute of waiting for a name server
+    # services need a route before kube-proxy's rules apply; the rest of the world is unreachable, at once:
+    # a wrong image name is then an error, and not a minute of waiting for a name server
     run_command(*inside, "ip", "route", "add", addresses.all, "via", addresses.machine)
     run_command(*inside, "ip", "route", "add", "unreachable", "default")
     run_command(*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1")
@@ -119,7 +121,7 @@ def connect_node(run: Run, addresses: Addresses, number: int, init_pid: int, *, 
 
 
 def write_cni(folder: Path, pods: str) -> None:
-    """Each pod: a cable of its own to the node, an address of the node's range, host ports where asked."""
+    """Write the CNI chain: each pod gets a cable to the node, an address of the node's range, and its host ports."""
     folder.mkdir(parents=True, exist_ok=True)
     addresses = {"type": "host-local", "ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}]}
     plugins = [

@@ -1,7 +1,7 @@
-"""The first process of a node: its own mounts, a host name, and an end that takes everything along.
+"""The first process of a node: its own mounts, a host name, and an end that removes everything.
 
-Run as a script by `sandbox` through `unshare`; imports nothing of ours.  The rule here: when this process ends, the
-kernel ends every process of the node and with them its mounts and its network; and it ends when its owner does.
+`sandbox` runs it as a script through `unshare`, so it imports nothing of ours.  The rule: when this process ends, the
+kernel ends every process of the node, and with them its mounts and its network.  It ends when its owner does.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ def _mount(*arguments: str) -> None:
 
 
 def main() -> None:
-    # read before /proc is our own: our number as the machine counts, by which others enter the namespaces
+    # read before /proc is our own: our process id on the machine, by which others enter the namespaces
     number = str(Path("/proc/self").readlink())
     wanted = json.loads(sys.argv[1])
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Long-running programs of a run: started with a log file, waited for, ended.
+"""Long-running programs of a run: start them with a log file, wait for them, end them.
 
-The rule here: every process carries its run's name in its environment (`MARK`), so that whatever a killed run left
-behind can be told from everything else on the machine, whoever its parent has become.
+The rule: every process carries its run's name in its environment (`MARK`).  So the remains of a killed run can be found
+among all processes of the machine, whatever their parent is now.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ _PROBE_SECONDS = 0.05
 
 @dataclass(kw_only=True)
 class Process:
-    """One program; may be stopped and started again (that is how tests restart a kubelet)."""
+    """One program that may be stopped and started again; tests restart a kubelet in this way."""
 
     name: str
     command: Sequence[str]
     logs: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     dies_with_us: bool = False
-    """Killed by the kernel when this process dies, however it dies."""
+    """The kernel kills it when this process dies, in whatever way."""
     _running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -63,7 +63,7 @@ class Process:
             )
 
     def _leash(self) -> list[str]:
-        # the kernel takes the death of the thread that started it for the parent's: only the main one lives as long
+        # for the kernel the parent is the thread that started it, and only the main thread lives as long as we do
         is_main = threading.current_thread() is threading.main_thread()
         can = self.dies_with_us and is_main and shutil.which("setpriv")
         return ["setpriv", "--pdeathsig", "KILL", "--"] if can else []
@@ -108,7 +108,7 @@ def last_lines(log: Path, count: int) -> str:
 def wait_until(
     is_so: Callable[[], bool], *, what: str, seconds: float, needs: Sequence[Process] = (), remedy: str = ""
 ) -> None:
-    """Wait for a condition that nothing announces; at once an error when a process it needs has died."""
+    """Wait for a condition that nothing announces; raise at once when a process that it needs has died."""
     deadline = time.monotonic() + seconds
     while not is_so():
         for process in needs:
@@ -125,7 +125,7 @@ def wait_until(
 
 
 def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
-    """Ports nobody listens on, below the range from which the kernel takes ports for outgoing connections."""
+    """Find ports on which nothing listens, below the range that the kernel uses for outgoing connections."""
     with contextlib.ExitStack() as held:
         return [_bind_free(held.enter_context(socket.socket()), address) for _ in range(count)]
 
@@ -136,11 +136,11 @@ def _bind_free(probe: socket.socket, address: str) -> int:
         with contextlib.suppress(OSError):
             probe.bind((address, port))
             return port
-    raise BrokenError(f"no free port on {address}", "see what listens there: ss -ltn")
+    raise BrokenError(f"no free port on {address}", "find what listens there: ss -ltn")
 
 
 def marked_pids(run: str) -> Iterator[int]:
-    """The processes of a run, whoever their parent is (those of others cannot be read and are not ours)."""
+    """Yield the processes of a run, whatever their parent is; processes of other users cannot be read."""
     wanted = f"{MARK}={run}".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,7 +1,7 @@
 """A run: one folder under the temporary folder that names everything a cluster makes on this machine.
 
-The rule here: a run lives as long as its owner (a process, told from a later one with the same number by its start
-time); whatever belongs to a run without a living owner is a leftover.
+The rule: a run lives as long as its owner.  The owner is a process, and its start time distinguishes it from a later
+process with the same number.  Whatever belongs to a run without a living owner is a leftover.
 """
 
 import json
@@ -65,7 +65,7 @@ class Run:
         return Owner(*json.loads((self.folder / "owner.json").read_text())["owner"])
 
     def hand_over_to(self, pid: int) -> None:
-        """Let the run live as long as another process: that is how `up` leaves a cluster behind."""
+        """Let the run live as long as another process; in this way `up` leaves a cluster behind."""
         _write(self.folder, Owner.of(pid))
 
 
@@ -76,7 +76,7 @@ def _write(folder: Path, owner: Owner) -> None:
 
 
 def begin() -> Run:
-    """A new run, owned by this process."""
+    """Begin a new run, owned by this process."""
     name = secrets.token_hex(3)
     unfinished = root() / f"{_UNFINISHED}{name}"
     unfinished.mkdir(mode=0o755)
@@ -85,12 +85,12 @@ def begin() -> Run:
 
 
 def known() -> Iterator[Run]:
-    """Every run on this machine that still has its folder."""
+    """Yield every run on this machine that still has its folder."""
     for record in sorted(root().glob("[0-9a-f]*/owner.json")):
         yield Run(record.parent)
 
 
 def never_begun() -> Iterator[Path]:
-    """Folders of runs that were killed before they had an owner."""
+    """Yield the folders of runs that were killed before they had an owner."""
     a_minute_ago = time.time() - 60
     yield from (path for path in root().glob(f"{_UNFINISHED}*") if path.stat().st_mtime < a_minute_ago)

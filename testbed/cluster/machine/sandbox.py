@@ -1,7 +1,7 @@
 """A node's own namespaces: mounts, processes, network, host name.
 
-The rule here: a node's fixed paths (/var/lib/kubelet/device-plugins, /var/lib/nvshare, /run) are folders of its run,
-so that two nodes on one machine never meet; killing its first process ends all of it.
+The rule: a node's fixed paths (/var/lib/kubelet/device-plugins, /var/lib/nvshare, /run) are folders of its run.  So two
+nodes on one machine never meet.  Killing its first process ends all of it.
 """
 
 import json
@@ -28,7 +28,7 @@ FOLDERS = (
     "/etc/cdi",
     "/run",
 )
-"""What a node has for itself; /var/run is /run."""
+"""The folders that a node has for itself; /var/run is /run."""
 _PID_FILE = "init.pid"
 _INIT = Path(__file__).with_name("node_init.py")
 _ENOUGH_MEMORY_KB = 8 << 20
@@ -36,18 +36,21 @@ _ENTER = ("--mount", "--net", "--pid", "--ipc", "--uts")
 
 
 def _has_memory_for_images() -> bool:
-    """Images in memory are there, and gone, ten seconds sooner: tens of thousands of small files."""
+    """Return whether images may be kept in memory.
+
+    There they are ready, and removed, ten seconds sooner: they are tens of thousands of small files.
+    """
     meminfo = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     return int(meminfo["MemAvailable"].split()[0]) > _ENOUGH_MEMORY_KB
 
 
 def enter(init_pid: int, *command: str) -> list[str]:
-    """The command that runs another inside of a node."""
+    """Return the command that runs another command inside of a node."""
     return ["nsenter", "--target", str(init_pid), *_ENTER, "--", *command]
 
 
 def init_pids(run: Run) -> list[int]:
-    """The first processes of a run's nodes, for who did not start them."""
+    """Return the first processes of a run's nodes, for a caller that did not start them."""
     return [int(path.read_text()) for path in sorted(run.folder.glob(f"*/{_PID_FILE}"))]
 
 
@@ -85,18 +88,18 @@ class Sandbox:
         return int(answer)
 
     def path(self, inside: str) -> Path:
-        """Where a path of the node lies on this machine."""
+        """Return where a path of the node lies on this machine."""
         return self._disk / inside.lstrip("/")
 
     def command(self, *command: str) -> list[str]:
         return enter(self.init_pid, *command)
 
     def call(self, *command: str, stdin: str | None = None) -> str:
-        """What a command printed that ran inside."""
+        """Run a command inside and return its output."""
         return run_command(*self.command(*command), stdin=stdin)
 
     def process(self, name: str, command: Sequence[str], *, path: Sequence[str] = ()) -> "InsideProcess":
-        """A program that will run inside; `path` goes before the PATH it has."""
+        """Prepare a program that will run inside; `path` goes before the PATH that it has."""
         environment = {MARK: self._run.name, "PATH": ":".join([*path, os.environ["PATH"], "/usr/sbin", "/sbin"])}
         full = self.command(*command)
         return InsideProcess(name=name, command=full, logs=self._run.logs, environment=environment)
@@ -107,7 +110,7 @@ class Sandbox:
 
 
 class InsideProcess(Process):
-    """A program inside a sandbox: `nsenter` stands before it and takes no part in signals."""
+    """A program inside a sandbox.  Its direct process is `nsenter`, which passes on no signals."""
 
     @property
     def pid(self) -> int:

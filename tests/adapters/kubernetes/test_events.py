@@ -104,7 +104,7 @@ def test_a_dropped_event_counts_as_often_as_it_happened() -> None:
     assert queue.dropped == 7
 
 
-def test_a_flood_is_told_at_a_bounded_rate() -> None:
+def test_a_flood_is_sent_at_a_bounded_rate() -> None:
     queue = EventQueue()
     for number in range(MAX_WAITING):
         queue.add(once(one(str(number))))
@@ -208,7 +208,7 @@ def test_an_event_that_is_refused_is_dropped_and_counted(fake: FakeApiServer, si
     assert (told, sink.dropped) == (["first", "second"], 1)
 
 
-def test_whoever_tells_never_waits_for_an_api_server_that_hangs() -> None:
+def test_a_caller_never_waits_for_an_api_server_that_hangs() -> None:
     asked, hang = threading.Event(), threading.Event()
 
     def never() -> ApiServer:

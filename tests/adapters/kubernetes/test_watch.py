@@ -181,7 +181,7 @@ def test_a_watch_that_does_not_live_is_begun_ever_more_rarely(
     assert not any(server.was_following), "what it was told may not be true any more"
 
 
-def test_age_counts_from_the_last_word() -> None:
+def test_age_counts_from_the_last_sign_of_life() -> None:
     ages: list[float] = []
 
     def silent_then_broken(server: Scripted) -> list[Json]:
@@ -197,7 +197,7 @@ def test_age_counts_from_the_last_word() -> None:
     assert server.watch.age_seconds() == 8.0, "the pause makes it older"
 
 
-def test_a_watch_that_ends_in_good_order_is_a_word_too() -> None:
+def test_a_watch_that_ends_in_good_order_counts_as_a_sign_of_life() -> None:
     following: list[bool] = []
 
     def quiet(server: Scripted) -> list[Json]:
@@ -351,7 +351,7 @@ def test_stop_ends_a_silent_watch_at_once(fake: FakeApiServer, kept: Kept) -> No
     assert not watch._thread.is_alive()
 
 
-def test_whoever_looks_for_hangs_hears_every_step(fake: FakeApiServer, kept: Kept) -> None:
+def test_every_step_is_reported_to_the_watchdog(fake: FakeApiServer, kept: Kept) -> None:
     beats: list[int] = []
     fake.watches = [Lines([event("ADDED", thing("b", 11)), event("ADDED", thing("c", 12))])]
     watch = Watch(fake.api, THINGS, kept, pace=AT_ONCE, beat=lambda: beats.append(1))

@@ -15,8 +15,8 @@ from contract.load import GpuLoad
 from contract.sharing import placement
 from contract.sharing.placement import Policy
 from contract.sharing.scoring import Weights, penalties
-from deviceplugin.core.device_list import View
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.core.device_list import DeviceList
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.layout import Layout
@@ -54,7 +54,7 @@ def parts_of(folder: Path) -> Iterator[Parts]:
     files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
     files.prepare()
     yield Parts(
-        board=Board(View(INVENTORY)),
+        publisher=Publisher(DeviceList(INVENTORY)),
         files=files,
         tell=lambda _: None,
         start_check=NodeCheck(files, lambda: False, lambda _: None),
@@ -67,9 +67,9 @@ def bench() -> Iterator[Row]:
     loads = penalties([GpuLoad(uuid=uuid, busy=random.random()) for uuid in INVENTORY.slots_on], Weights())
     for size in (1, 8):
         asked = request_of(size)
-        took = milliseconds(partial(prefer, asked, View(INVENTORY), Policy))
+        took = milliseconds(partial(prefer, asked, DeviceList(INVENTORY), Policy))
         yield Row(what=f"GetPreferredAllocation, 1600 slots, size {size}", value=took, unit="ms", limit=2.0)
-    weighed = milliseconds(lambda: prefer(request_of(8), View(INVENTORY), lambda: Policy(penalty=loads)))
+    weighed = milliseconds(lambda: prefer(request_of(8), DeviceList(INVENTORY), lambda: Policy(penalty=loads)))
     built = milliseconds(lambda: request_of(8))
     yield Row(what="… load-aware", value=max(weighed - built, 0.0), unit="ms", limit=2.0)
     wanted = placement.Request(available=tuple(IDS), size=1)

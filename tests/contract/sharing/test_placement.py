@@ -1,4 +1,4 @@
-"""Which slots a container gets: tables of choices, and what must hold of all of them."""
+"""Which slots a container gets: tables of choices, and rules that hold for all of them."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ def ids(uuid: str, *ordinals: int) -> tuple[str, ...]:
 
 
 def gpus_of(device_ids: tuple[str, ...], inventory: Inventory) -> tuple[str, ...]:
-    """The UUIDs behind the ids; an id that the inventory does not know is a GPU of its own."""
+    """Return the UUIDs behind the ids; an id that the inventory does not know is a GPU of its own."""
     known = inventory.slot_of
     return tuple(known[one].uuid if one in known else one for one in device_ids)
 
@@ -181,7 +181,7 @@ def test_spread_keeps_equal_gpus_balanced_within_one(gpus: int, slots: int, data
 
 
 def place_one_by_one(inventory: Inventory, policy: Policy, pods: int) -> list[str]:
-    """The GPU of each of so many pods with one slot."""
+    """Place so many pods with one slot each; return the GPU of each pod."""
     available = set(inventory.slot_of)
     gpus = []
     for _ in range(pods):

@@ -1,4 +1,4 @@
-"""What Allocate checks, and what an allocation's texts say."""
+"""The checks of Allocate, and the texts of an allocation."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a driver needs beside the visible devices reaches every container, whichever way its allocation goes."""
+"""The folders and variables that a driver needs reach every container, by CDI and by mounts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +35,6 @@ def test_the_folder_is_writable_and_ours_are_not() -> None:
         pytest.param(read_also_env, "NVSHARE_MODE=gang", id="the webhook's word would be wiped"),
     ],
 )
-def test_what_cannot_be_is_refused(read: Callable[[str], object], entry: str) -> None:
+def test_a_malformed_entry_is_refused(read: Callable[[str], object], entry: str) -> None:
     with pytest.raises(BadSetting):
         read(entry)

@@ -1,4 +1,4 @@
-"""How a GPU's troubles come, add up and pass."""
+"""GPU health: how troubles come, add up and pass."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def well_at(health: GpuHealth, now: float) -> bool:
 
 
 @pytest.mark.parametrize("number", [number for number, (meaning, _) in XIDS.items() if meaning is not Meaning.CRITICAL])
-def test_an_applications_own_error_leaves_the_gpu_alone(number: int) -> None:
+def test_an_error_of_one_application_leaves_the_gpu_healthy(number: int) -> None:
     assert xid(WELL, number, 0.0) == WELL
 
 
 @pytest.mark.parametrize("number", [48, 79, 95, 119, 999, 0])
-def test_a_critical_or_unknown_xid_takes_the_gpu_away_and_says_which(number: int) -> None:
+def test_a_critical_or_unknown_xid_makes_the_gpu_unhealthy_and_names_itself(number: int) -> None:
     assert unhealthy({"a": xid(WELL, number, 0.0), "b": WELL}) == {"a": f"XID {number}: {meaning_of(number)[1]}"}
 
 
@@ -38,7 +38,7 @@ def test_a_critical_or_unknown_xid_takes_the_gpu_away_and_says_which(number: int
         pytest.param(lose(xid(WELL, 79, 0.0), now=50.0, quiet_seconds=QUIET), 79.0, False, id="lost anew: anew"),
     ],
 )
-def test_recovery(health: GpuHealth, now: float, expected: bool) -> None:
+def test_a_gpu_recovers_after_its_quiet_time(health: GpuHealth, now: float, expected: bool) -> None:
     assert well_at(health, now) is expected
 
 
@@ -49,7 +49,7 @@ def test_xids_long_ago_are_forgotten() -> None:
     assert answer(recovered, now=200.0, quiet_seconds=QUIET) == WELL
 
 
-def test_a_flood_of_xids_does_not_take_a_gpu_away_for_ever() -> None:
+def test_after_a_flood_of_xids_a_gpu_still_recovers() -> None:
     health = WELL
     for _ in range(1000):
         health = xid(health, 48, 0.0)

@@ -1,4 +1,4 @@
-"""Which GPUs are shared, and why the others are not."""
+"""Which GPUs are shared, and why the others are refused."""
 
 import pytest
 

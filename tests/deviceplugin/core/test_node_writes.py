@@ -1,4 +1,4 @@
-"""What the Node says, and how often it is told."""
+"""The labels of the Node, and how often they are written."""
 
 import json
 
@@ -6,19 +6,19 @@ import pytest
 
 from contract import node
 from contract.node import label_value
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.inventory import Rules, take_stock
-from deviceplugin.core.node_labels import NodeWords, describe_node
-from deviceplugin.core.node_writes import WordsReport, words_failed, words_to_tell, words_told
+from deviceplugin.core.node_labels import NodeLabels, describe_node
+from deviceplugin.core.node_writes import LabelsReport, labels_failed, labels_written, must_write_labels
 from tests.fakes.gpus import make_gpu
 
 A, B, C = (make_gpu(number, model="NVIDIA L4", compute="8.9") for number in range(3))
-VIEW = View(take_stock([A, B, C], Rules(slots=10)))
+DEVICE_LIST = DeviceList(take_stock([A, B, C], Rules(slots=10)))
 ROOM = {A.uuid: 10, B.uuid: 10, C.uuid: 10}
 
 
-def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
-    words = describe_node(VIEW, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
+def test_labels_give_count_model_memory_compute_and_the_annotation_free_slots() -> None:
+    words = describe_node(DEVICE_LIST, {A.uuid: 3, B.uuid: 0, C.uuid: 10})
 
     assert words.labels == {
         node.COUNT: "3",
@@ -29,9 +29,9 @@ def test_the_node_says_count_model_memory_compute_and_free_slots() -> None:
     assert json.loads(words.annotations[node.FREE_SLOTS]) == {A.uuid: 3, B.uuid: 0, C.uuid: 10}
 
 
-def test_of_several_kinds_the_node_says_the_least() -> None:
+def test_with_several_kinds_of_gpu_the_labels_describe_the_smallest() -> None:
     big = make_gpu(1, model="NVIDIA H100", memory_bytes=80 << 30, compute="10.0")
-    labels = describe_node(View(take_stock([A, big], Rules(slots=10))), {}).labels
+    labels = describe_node(DeviceList(take_stock([A, big], Rules(slots=10))), {}).labels
 
     assert (labels[node.MODEL], labels[node.MEMORY], labels[node.COMPUTE]) == (
         "mixed",
@@ -40,17 +40,17 @@ def test_of_several_kinds_the_node_says_the_least() -> None:
     )
 
 
-def test_a_memory_that_nvml_does_not_tell_is_no_label() -> None:
+def test_an_unknown_memory_gives_no_label() -> None:
     silent = make_gpu(1, memory_bytes=0)
-    alone = describe_node(View(take_stock([silent], Rules(slots=10))), {}).labels
-    beside = describe_node(View(take_stock([A, silent], Rules(slots=10))), {}).labels
+    alone = describe_node(DeviceList(take_stock([silent], Rules(slots=10))), {}).labels
+    beside = describe_node(DeviceList(take_stock([A, silent], Rules(slots=10))), {}).labels
 
     assert node.MEMORY not in alone
     assert beside[node.MEMORY] == "16384"
 
 
-def test_a_node_without_gpus_says_none() -> None:
-    assert describe_node(View(), {}) == NodeWords({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
+def test_a_node_without_gpus_has_count_zero() -> None:
+    assert describe_node(DeviceList(), {}) == NodeLabels({node.COUNT: "0"}, {node.FREE_SLOTS: "{}"})
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_node_without_gpus_says_none() -> None:
 def test_the_count_that_affinity_compares(
     free: dict[str, int], unhealthy: frozenset[str], refused_size: int, count: str
 ) -> None:
-    view = View(VIEW.inventory, unhealthy)
+    device_list = DeviceList(DEVICE_LIST.inventory, unhealthy)
 
-    assert describe_node(view, free, refused_size=refused_size).labels[node.COUNT] == count
+    assert describe_node(device_list, free, refused_size=refused_size).labels[node.COUNT] == count
 
 
 @pytest.mark.parametrize(
@@ -79,28 +79,28 @@ def test_a_model_becomes_a_label(text: str, value: str) -> None:
     assert label_value(text) == value
 
 
-FIRST, SECOND = NodeWords({"a": "1"}, {}), NodeWords({"a": "2"}, {})
-TOLD = words_told(FIRST, now=100.0, seconds=2.0)
+FIRST, SECOND = NodeLabels({"a": "1"}, {}), NodeLabels({"a": "2"}, {})
+TOLD = labels_written(FIRST, now=100.0, seconds=2.0)
 
 
 @pytest.mark.parametrize(
     ("report", "wanted", "now", "urgent", "expected"),
     [
-        pytest.param(WordsReport(), FIRST, 0.0, False, True, id="the first time, at once"),
+        pytest.param(LabelsReport(), FIRST, 0.0, False, True, id="the first time, at once"),
         pytest.param(TOLD, FIRST, 150.0, False, False, id="unchanged: nothing"),
         pytest.param(TOLD, SECOND, 101.0, False, False, id="changed too soon: later"),
         pytest.param(TOLD, SECOND, 102.0, False, True, id="changed: when the time has come"),
         pytest.param(TOLD, SECOND, 101.0, True, True, id="urgent: at once"),
         pytest.param(TOLD, FIRST, 101.0, True, False, id="urgent but unchanged: nothing"),
         pytest.param(TOLD, FIRST, 400.0, False, True, id="unchanged for long: somebody may have taken them away"),
-        pytest.param(words_failed(TOLD, now=101.0, seconds=2.0), SECOND, 102.0, True, False, id="failed: not at once"),
-        pytest.param(words_failed(TOLD, now=101.0, seconds=2.0), SECOND, 103.0, False, True, id="failed: later"),
+        pytest.param(labels_failed(TOLD, now=101.0, seconds=2.0), SECOND, 102.0, True, False, id="failed: not at once"),
+        pytest.param(labels_failed(TOLD, now=101.0, seconds=2.0), SECOND, 103.0, False, True, id="failed: later"),
     ],
 )
-def test_when_the_node_is_told(
-    report: WordsReport, wanted: NodeWords, now: float, urgent: bool, expected: bool
+def test_when_labels_are_written(
+    report: LabelsReport, wanted: NodeLabels, now: float, urgent: bool, expected: bool
 ) -> None:
-    assert words_to_tell(report, wanted, now=now, urgent=urgent) is expected
+    assert must_write_labels(report, wanted, now=now, urgent=urgent) is expected
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_when_the_node_is_told(
         pytest.param(2000, 60.0, id="away for more than a day"),
     ],
 )
-def test_an_api_server_that_is_away_is_asked_more_and_more_seldom(failures: int, wait: float) -> None:
-    report = WordsReport()
+def test_each_failed_write_waits_longer(failures: int, wait: float) -> None:
+    report = LabelsReport()
     for _ in range(failures):
-        report = words_failed(report, now=0.0, seconds=2.0)
+        report = labels_failed(report, now=0.0, seconds=2.0)
 
     assert report.not_before == wait

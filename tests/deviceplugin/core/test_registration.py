@@ -1,17 +1,25 @@
-"""When the plugin serves anew and registers: a table of what is seen."""
+"""When the plugin starts a new server and registers: a table of what is seen."""
 
 import pytest
 
-from deviceplugin.core.registration import Cause, Life, Seen, cause_to_renew, lose, registered, tried
+from deviceplugin.core.registration import (
+    Cause,
+    RegistrationState,
+    Seen,
+    cause_to_renew,
+    lose,
+    registered,
+    tried,
+)
 
 KUBELET, ANOTHER = (1, 10, 100), (1, 11, 200)
-NEW = Life()
+NEW = RegistrationState()
 SETTLED = registered(tried(NEW, KUBELET), KUBELET, now=0.0)
 FAILED = lose(tried(NEW, KUBELET), Cause.REGISTER_FAILED, now=0.0)
 
 
 @pytest.mark.parametrize(
-    ("life", "seen", "now", "expected"),
+    ("state", "seen", "now", "expected"),
     [
         pytest.param(NEW, Seen(kubelet=None), 0.0, None, id="no kubelet: wait"),
         pytest.param(NEW, Seen(kubelet=KUBELET), 0.0, Cause.FIRST, id="a kubelet: register at once"),
@@ -34,20 +42,20 @@ FAILED = lose(tried(NEW, KUBELET), Cause.REGISTER_FAILED, now=0.0)
         pytest.param(FAILED, Seen(kubelet=ANOTHER), 0.0, Cause.REGISTER_FAILED, id="another kubelet is told at once"),
     ],
 )
-def test_cause_to_renew(life: Life, seen: Seen, now: float, expected: Cause | None) -> None:
-    assert cause_to_renew(life, seen, now=now) is expected
+def test_cause_to_renew(state: RegistrationState, seen: Seen, now: float, expected: Cause | None) -> None:
+    assert cause_to_renew(state, seen, now=now) is expected
 
 
 @pytest.mark.parametrize(("refusals", "wait"), [(1, 0.1), (2, 0.2), (3, 0.4), (4, 0.8), (10, 10.0), (2000, 10.0)])
-def test_repeated_refusals_are_told_more_and_more_seldom(refusals: int, wait: float) -> None:
-    life = tried(NEW, KUBELET)
+def test_each_refused_registration_waits_longer(refusals: int, wait: float) -> None:
+    state = tried(NEW, KUBELET)
     for _ in range(refusals):
-        life = lose(life, Cause.REGISTER_FAILED, now=0.0)
+        state = lose(state, Cause.REGISTER_FAILED, now=0.0)
 
-    assert life.not_before == wait
+    assert state.not_before == wait
 
 
-def test_a_trouble_after_a_steady_time_is_the_first_one() -> None:
+def test_a_failure_after_a_steady_time_counts_as_the_first() -> None:
     often = lose(lose(SETTLED, Cause.STREAM_ENDED, now=1.0), Cause.REGISTER_FAILED, now=1.0)
     steady = registered(often, KUBELET, now=2.0)
 

@@ -4,9 +4,9 @@ import pytest
 
 from contract.allocation import Allocation
 from deviceplugin.core.allocation import allocate
-from deviceplugin.core.checkpoint import parse_checkpoint, parse_others
-from deviceplugin.core.device_list import View
-from deviceplugin.core.retention import Assignment, Books, free_slots, kept_by_checkpoint_alone, release
+from deviceplugin.core.checkpoint import parse_checkpoint, parse_foreign
+from deviceplugin.core.device_list import DeviceList
+from deviceplugin.core.retention import Assignment, Ownership, free_slots, kept_by_checkpoint_alone, release
 from tests.fakes.gpus import make_gpu, make_inventory
 
 INVENTORY = make_inventory(2)
@@ -30,38 +30,42 @@ INIT, BOTH = made(A0), made(A0, B0)
 
 
 @pytest.mark.parametrize(
-    ("books", "staying"),
+    ("ownership", "staying"),
     [
-        pytest.param(Books(shown(A0, B0), kept((A0,), (A0, B0))), {INIT, BOTH}, id="init container before two vGPUs"),
-        pytest.param(Books((), kept((A0,))), {INIT}, id="init container alone: pod-resources says nothing of it"),
-        pytest.param(Books((), kept()), set(), id="nobody has them"),
         pytest.param(
-            Books(shown(A0), kept((A0,))), {INIT}, id="the pair is over, though one of its slots has a new pod"
+            Ownership(shown(A0, B0), kept((A0,), (A0, B0))), {INIT, BOTH}, id="init container before two vGPUs"
         ),
-        pytest.param(Books((), kept((A0,), (A0, B0))), {INIT, BOTH}, id="pod-resources is empty after a restart"),
-        pytest.param(Books(shown(A0), None), {INIT, BOTH}, id="checkpoint unreadable: any slot in use keeps a folder"),
-        pytest.param(Books((), None), set(), id="checkpoint unreadable, nothing in use"),
+        pytest.param(Ownership((), kept((A0,))), {INIT}, id="init container alone: pod-resources says nothing of it"),
+        pytest.param(Ownership((), kept()), set(), id="nobody has them"),
+        pytest.param(
+            Ownership(shown(A0), kept((A0,))), {INIT}, id="the pair is over, though one of its slots has a new pod"
+        ),
+        pytest.param(Ownership((), kept((A0,), (A0, B0))), {INIT, BOTH}, id="pod-resources is empty after a restart"),
+        pytest.param(
+            Ownership(shown(A0), None), {INIT, BOTH}, id="checkpoint unreadable: any slot in use keeps a folder"
+        ),
+        pytest.param(Ownership((), None), set(), id="checkpoint unreadable, nothing in use"),
     ],
 )
-def test_folders_that_stay(books: Books, staying: set[Allocation]) -> None:
-    _, waiting = release([INIT, BOTH], books, {}, now=0.0, seconds=60.0)
-    gone, _ = release([INIT, BOTH], books, waiting, now=600.0, seconds=60.0)
+def test_folders_that_stay(ownership: Ownership, staying: set[Allocation]) -> None:
+    _, waiting = release([INIT, BOTH], ownership, {}, now=0.0, seconds=60.0)
+    gone, _ = release([INIT, BOTH], ownership, waiting, now=600.0, seconds=60.0)
 
     assert {INIT, BOTH} - set(gone) == staying
 
 
 def test_a_folder_goes_only_after_its_slots_were_unused_for_the_whole_time() -> None:
-    unused, used = Books((), kept()), Books(shown(A0), kept((A0,)))
+    unused, used = Ownership((), kept()), Ownership(shown(A0), kept((A0,)))
     waiting: dict[str, object] = {}
-    for now, books in ((0.0, unused), (50.0, unused), (55.0, used), (60.0, unused), (119.0, unused)):
-        gone, waiting = release([INIT], books, waiting, now=now, seconds=60.0)  # type: ignore[arg-type,assignment]
+    for now, ownership in ((0.0, unused), (50.0, unused), (55.0, used), (60.0, unused), (119.0, unused)):
+        gone, waiting = release([INIT], ownership, waiting, now=now, seconds=60.0)  # type: ignore[arg-type,assignment]
         assert not gone
 
     assert release([INIT], unused, waiting, now=120.0, seconds=60.0)[0] == [INIT]  # type: ignore[arg-type]
 
 
-def test_slots_allocated_again_wait_anew() -> None:
-    unused = Books((), kept())
+def test_slots_allocated_again_start_their_wait_again() -> None:
+    unused = Ownership((), kept())
     _, waiting = release([INIT], unused, {}, now=0.0, seconds=60.0)
     again = made(A0, at=59.0)
 
@@ -69,38 +73,38 @@ def test_slots_allocated_again_wait_anew() -> None:
 
 
 def test_without_a_checkpoint_a_folder_stays_ten_times_longer() -> None:
-    unused = Books((), None)
+    unused = Ownership((), None)
     _, waiting = release([INIT], unused, {}, now=0.0, seconds=60.0)
 
     assert release([INIT], unused, waiting, now=599.0, seconds=60.0)[0] == []
     assert release([INIT], unused, waiting, now=600.0, seconds=60.0)[0] == [INIT]
 
 
-def test_what_only_the_checkpoint_shows_is_noticed() -> None:
-    assert kept_by_checkpoint_alone(Books(shown(B0), kept((A0,), (B0,)))) == kept((A0,))
-    assert not kept_by_checkpoint_alone(Books(shown(A0), kept((A0,))))
-    assert not kept_by_checkpoint_alone(Books((), None))
+def test_slots_that_only_the_checkpoint_shows_are_returned() -> None:
+    assert kept_by_checkpoint_alone(Ownership(shown(B0), kept((A0,), (B0,)))) == kept((A0,))
+    assert not kept_by_checkpoint_alone(Ownership(shown(A0), kept((A0,))))
+    assert not kept_by_checkpoint_alone(Ownership((), None))
 
 
 MANY = (*shown(A0, B0), Assignment("ns", "p2", "c", (A1,)), Assignment("ns", "p3", "c", ("GPU-gone__1",)))
 
 
 @pytest.mark.parametrize(
-    ("books", "unhealthy", "free"),
+    ("ownership", "unhealthy", "free"),
     [
-        pytest.param(Books(MANY), (), {A: 8, B: 9}, id="what pod-resources leaves"),
-        pytest.param(Books(MANY), (A,), {A: 0, B: 9}, id="none of an unhealthy GPU"),
-        pytest.param(Books((), kept((A0,), (A1,))), (), {A: 8, B: 10}, id="init containers alone have them"),
+        pytest.param(Ownership(MANY), (), {A: 8, B: 9}, id="what pod-resources leaves"),
+        pytest.param(Ownership(MANY), (A,), {A: 0, B: 9}, id="none of an unhealthy GPU"),
+        pytest.param(Ownership((), kept((A0,), (A1,))), (), {A: 8, B: 10}, id="init containers alone have them"),
         pytest.param(
-            Books(shown(A0), kept((A0,), (A0, B0))), (), {A: 9, B: 9}, id="init container and those after it: once"
+            Ownership(shown(A0), kept((A0,), (A0, B0))), (), {A: 9, B: 9}, id="init container and those after it: once"
         ),
-        pytest.param(Books((), kept(("GPU-gone__1",))), (), {A: 10, B: 10}, id="of a GPU that is not shared"),
+        pytest.param(Ownership((), kept(("GPU-gone__1",))), (), {A: 10, B: 10}, id="of a GPU that is not shared"),
     ],
 )
 def test_free_slots_are_those_that_no_container_has(
-    books: Books, unhealthy: tuple[str, ...], free: dict[str, int]
+    ownership: Ownership, unhealthy: tuple[str, ...], free: dict[str, int]
 ) -> None:
-    assert free_slots(View(INVENTORY, frozenset(unhealthy)), books) == free
+    assert free_slots(DeviceList(INVENTORY, frozenset(unhealthy)), ownership) == free
 
 
 GOOD = """{"Data": {"PodDeviceEntries": [
@@ -126,7 +130,7 @@ GOOD = """{"Data": {"PodDeviceEntries": [
         pytest.param("[1]", None, id="a list"),
     ],
 )
-def test_the_kubelets_checkpoint_is_read_or_not_known(text: str, expected: object) -> None:
+def test_the_kubelets_checkpoint_is_read_or_counts_as_unknown(text: str, expected: object) -> None:
     assert parse_checkpoint(text, "r/gpu") == expected
 
 
@@ -146,5 +150,5 @@ OTHERS = """{"Data": {"PodDeviceEntries": [
         pytest.param("[1]", {}, id="another form"),
     ],
 )
-def test_other_plugins_gpus_are_read_off_the_checkpoint(text: str, expected: dict[str, str]) -> None:
-    assert parse_others(text, "r/gpu") == expected
+def test_other_plugins_gpus_are_read_from_the_checkpoint(text: str, expected: dict[str, str]) -> None:
+    assert parse_foreign(text, "r/gpu") == expected

@@ -1,6 +1,6 @@
-"""The NVML shell in a process of its own, driven over stdin: the library is found by LD_LIBRARY_PATH at its start.
+"""The NVML shell in a process of its own, driven over stdin, since LD_LIBRARY_PATH is read at a process's start.
 
-`rescan`, `check UUID`, `xid SECONDS`: each answered with a line of JSON.
+`rescan`, `check UUID` and `xid SECONDS` are each answered with a line of JSON.
 """
 
 import json

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Child:
-    """`nvml_child`, and the tool that makes faults."""
+    """The process of `nvml_child`, and the tool that makes faults."""
 
     def __init__(self, folder: Path) -> None:
         self._environment = environment(folder)

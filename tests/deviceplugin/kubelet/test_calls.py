@@ -1,4 +1,4 @@
-"""The five calls over a real socket, and what they leave on the node."""
+"""The five calls over a real socket, and the files that they leave on the node."""
 
 import json
 import random
@@ -13,7 +13,7 @@ import pytest
 from contract.allocation import key_of
 from contract.device_id import decode
 from contract.load import GpuLoad, Load, encode_load
-from deviceplugin.core.events import GpuRecovered, GpuUnhealthy, Unanswered
+from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup
 from tests.fakes.gpus import make_gpu
@@ -22,7 +22,7 @@ A, B = (make_gpu(number).uuid for number in range(2))
 A0, A1, B0 = f"{A}__0", f"{A}__1", f"{B}__0"
 
 
-def test_every_slot_is_told_and_healthy(setup: Setup) -> None:
+def test_every_slot_is_listed_and_healthy(setup: Setup) -> None:
     devices = setup.kubelet.wait_for_list()
 
     assert Counter(decode(device_id).uuid for device_id in devices) == {make_gpu(n).uuid: 10 for n in range(4)}
@@ -85,7 +85,7 @@ def test_the_allocation_folder_is_whole(setup: Setup) -> None:
     assert [path.name for path in setup.settings.layout.allocations.iterdir()] == [record["key"]]
 
 
-def test_the_same_slots_again_are_a_new_life_of_the_same_folder(setup: Setup) -> None:
+def test_the_same_slots_again_reuse_the_folder_with_a_new_time(setup: Setup) -> None:
     record = setup.settings.layout.allocation(key_of([A0])) / "allocation.json"
     setup.kubelet.allocate(A0)
     first = json.loads(record.read_text())["created"]
@@ -99,13 +99,14 @@ def test_the_same_slots_again_are_a_new_life_of_the_same_folder(setup: Setup) ->
     [
         pytest.param([A0, A1], "SameGpu", id="two slots of one GPU"),
         pytest.param(["GPU-ffff__0"], "UnknownDevice", id="a GPU that is not here"),
+        pytest.param(["MIG-ffff__0"], "UnknownDevice", id="a MIG instance"),
         pytest.param([A0, B0, make_gpu(2).uuid + "__0"], "TooManyForContainer", id="more than allowed"),
     ],
 )
 def test_a_refusal_reaches_the_kubelet_with_its_reason(
     run_plugin: RunPlugin, device_ids: list[str], reason: str
 ) -> None:
-    setup = run_plugin(most_per_container=2)
+    setup = run_plugin(max_per_container=2)
     setup.kubelet.start()
     setup.kubelet.wait_for_list()
     with pytest.raises(grpc.RpcError) as caught:
@@ -144,7 +145,7 @@ def take_preload_file(setup: Setup, _key: str) -> None:
 
 
 @pytest.mark.parametrize("take", [take_folder, take_spec, take_hook, take_preload_file], ids=lambda it: it.__name__)
-def test_before_a_container_starts_what_was_taken_is_there_again(take: object, setup: Setup) -> None:
+def test_before_a_container_starts_missing_files_are_written_again(take: object, setup: Setup) -> None:
     key = key_of([A0, B0])
     setup.kubelet.allocate(A0, B0)
     take(setup, key)  # type: ignore[operator]
@@ -174,7 +175,7 @@ def test_a_container_starts_without_a_scheduler_and_a_warning_says_so(setup: Set
     setup.kubelet.allocate(A0)
     setup.kubelet.start_container(A0)
 
-    assert setup.happenings.wait_for(Unanswered).allocation.key == key_of([A0])
+    assert setup.events.wait_for(SchedulerSilent).allocation.key == key_of([A0])
 
 
 def test_no_warning_where_a_scheduler_answers(setup: Setup) -> None:
@@ -184,31 +185,31 @@ def test_no_warning_where_a_scheduler_answers(setup: Setup) -> None:
         scheduler.listen()
         setup.kubelet.start_container(A0)
 
-    assert not [each for each in setup.happenings.all if isinstance(each, Unanswered)]
+    assert not [each for each in setup.events.all if isinstance(each, SchedulerSilent)]
 
 
 # ---------------------------------------------------------------------------------------------- health
 def healthy(uuid: str, *, wanted: bool) -> object:
-    """All slots of the GPU are so, and all of the others are healthy."""
+    """Return whether all slots of the GPU have this health, and all others are healthy."""
     return lambda devices: all(
         is_healthy is (wanted or decode(key).uuid != uuid) for key, is_healthy in devices.items()
     )
 
 
-def test_all_slots_of_a_gpu_flip_together_when_it_is_lost_and_come_back(setup: Setup) -> None:
+def test_all_slots_of_a_gpu_become_unhealthy_and_healthy_together(setup: Setup) -> None:
     before = setup.kubelet.lists
     gone = setup.library.gpus.pop(A)
     setup.kubelet.wait_for_list(healthy(A, wanted=False), after=before)
-    setup.happenings.wait_for(GpuUnhealthy)
+    setup.events.wait_for(GpuUnhealthy)
     between = setup.kubelet.lists
     setup.library.gpus[A] = gone
     setup.kubelet.wait_for_list(healthy(A, wanted=True), after=between)
 
-    assert setup.happenings.wait_for(GpuRecovered).uuid == A
+    assert setup.events.wait_for(GpuRecovered).uuid == A
     assert between - before == 1, "one change is one list: the kubelet writes its checkpoint at each"
 
 
-def test_a_critical_xid_takes_the_gpu_away_for_a_time_and_an_applications_does_not(setup: Setup) -> None:
+def test_a_critical_xid_makes_the_gpu_unhealthy_for_a_time_and_an_applications_does_not(setup: Setup) -> None:
     before = setup.kubelet.lists
     setup.library.raise_xid(A, 13)
     setup.library.raise_xid(None, 79)
@@ -216,8 +217,8 @@ def test_a_critical_xid_takes_the_gpu_away_for_a_time_and_an_applications_does_n
     setup.kubelet.wait_for_list(healthy(B, wanted=False), after=before)
     setup.kubelet.wait_for_list(healthy(B, wanted=True), after=before + 1)
 
-    assert [each.uuid for each in setup.happenings.all if isinstance(each, GpuUnhealthy)] == [B]
-    assert "XID 48" in setup.happenings.wait_for(GpuUnhealthy).why
+    assert [each.uuid for each in setup.events.all if isinstance(each, GpuUnhealthy)] == [B]
+    assert "XID 48" in setup.events.wait_for(GpuUnhealthy).why
 
 
 def test_a_gpu_that_is_added_is_shared(setup: Setup) -> None:
@@ -227,7 +228,20 @@ def test_a_gpu_that_is_added_is_shared(setup: Setup) -> None:
     assert setup.kubelet.wait_for_list(lambda devices: len(devices) == 50)[f"{added.uuid}__9"]
 
 
-def test_no_gpu_goes_when_nvml_alone_is_away(setup: Setup) -> None:
+def test_a_mig_card_is_refused_and_neither_it_nor_an_instance_is_listed(setup: Setup) -> None:
+    setup.kubelet.wait_for_list()
+    card, added = make_gpu(8, mig=True), make_gpu(9)
+    setup.library.gpus |= {card.uuid: card, added.uuid: added}
+
+    uuids = {decode(device_id).uuid for device_id in setup.kubelet.wait_for_list(lambda devices: len(devices) > 40)}
+    assert uuids == {make_gpu(number).uuid for number in (0, 1, 2, 3, 9)}
+    refused = setup.events.wait_for(GpuRefused)
+    assert (refused.uuid, refused.refusal.code) == (card.uuid, "MigEnabled")
+    assert "MIG cards and their instances are not shared" in refused.refusal.cause
+    assert f"nvidia-smi -i {card.uuid} -mig 0" in refused.refusal.remedy
+
+
+def test_no_gpu_is_removed_while_nvml_does_not_answer(setup: Setup) -> None:
     setup.library.answers = False
     assert setup.library.was_refused.wait(10)
     added = make_gpu(9)
@@ -238,7 +252,7 @@ def test_no_gpu_goes_when_nvml_alone_is_away(setup: Setup) -> None:
 
 
 def answer_load(path: Path, *loads: GpuLoad) -> socket.socket:
-    """A scheduler that answers one question after the other, until closed."""
+    """Run a scheduler that answers one question after the other, until closed."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
@@ -257,10 +271,10 @@ def answer_load(path: Path, *loads: GpuLoad) -> socket.socket:
     return listener
 
 
-def test_a_drained_gpu_is_not_given_out(setup: Setup) -> None:
+def test_a_drained_gpu_is_unhealthy(setup: Setup) -> None:
     before = setup.kubelet.lists
     scheduler = answer_load(setup.settings.control_socket, GpuLoad(uuid=A, drained=True))
     setup.kubelet.wait_for_list(healthy(A, wanted=False), after=before)
     scheduler.shutdown(socket.SHUT_RDWR)
 
-    assert setup.happenings.wait_for(GpuUnhealthy).why == "an operator has drained it"
+    assert setup.events.wait_for(GpuUnhealthy).why == "an operator has drained it"

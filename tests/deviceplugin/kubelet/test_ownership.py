@@ -1,4 +1,4 @@
-"""Looks at the kubelet's books: another plugin's GPUs stay its own while it is away; a silent kubelet is noticed."""
+"""Ownership: other plugins' GPUs stay theirs while those plugins are away; a silent kubelet is noticed."""
 
 import logging
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from contract import names
-from deviceplugin.core.foreign_gpus import read_others, render_others
-from deviceplugin.core.retention import Assignment, Books, Listed
-from deviceplugin.kubelet.ownership import KubeletBooks
-from deviceplugin.node.state_file import Note
+from deviceplugin.core.foreign_gpus import read_foreign, render_foreign
+from deviceplugin.core.retention import Assignment, Listed, Ownership
+from deviceplugin.kubelet.ownership import OwnershipReader
+from deviceplugin.node.state_file import StateFile
 from tests.fakes.gpus import FakeKubelet
 
 A = {"GPU-a": "nvidia.com/gpu"}
@@ -21,7 +21,7 @@ CHECKPOINT = '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {"nvidia.
 
 @dataclass(frozen=True)
 class At:
-    """A look at this second, and what it finds."""
+    """A look at this second, and the kubelet's answers to it."""
 
     now: float
     given_out: Mapping[str, str]
@@ -63,7 +63,7 @@ GIVEN, HELD, NOTHING = (A, _NO_GPUS), (_NO_GPUS, A), (_NO_GPUS, _NO_GPUS)
         pytest.param([At(0, *GIVEN, frozenset({"List"}))], A, id="only what is given out is told"),
     ],
 )
-def test_whose_a_gpu_is(steps: list[At], expected: Mapping[str, str], tmp_path: Path) -> None:
+def test_which_plugin_owns_a_gpu(steps: list[At], expected: Mapping[str, str], tmp_path: Path) -> None:
     assert follow(steps, tmp_path / "none", looks_ahead=False) == expected
 
 
@@ -75,7 +75,7 @@ def test_whose_a_gpu_is(steps: list[At], expected: Mapping[str, str], tmp_path: 
         pytest.param([At(0, *NOTHING), At(10, *NOTHING), At(311, *NOTHING)], {}, id="the other one never came"),
     ],
 )
-def test_the_checkpoint_says_it_before_the_other_plugin_has_registered(
+def test_the_checkpoint_names_foreign_gpus_before_the_other_plugin_has_registered(
     steps: list[At], expected: Mapping[str, str], tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -85,60 +85,62 @@ def test_the_checkpoint_says_it_before_the_other_plugin_has_registered(
 
 
 @pytest.mark.parametrize("call", sorted(BOTH))
-def test_a_kubelet_that_does_not_answer_is_told_once_and_is_a_metric(
+def test_a_kubelet_that_does_not_answer_is_logged_once_and_is_a_metric(
     call: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kubelet, now = FakeKubelet(), [0.0]
-    books = make_books(kubelet, tmp_path / "none", now, [])
+    ownership = make_reader(kubelet, tmp_path / "none", now, [])
     seen: list[bool] = []
     caplog.set_level(logging.INFO)
     for silent in (set(), {call}, {call}, set(), {call}):
         now[0], kubelet.silent = now[0] + 10.0, silent
-        books.read()
-        seen.append(books.answers[call])
+        ownership.refresh()
+        seen.append(ownership.answers[call])
 
     assert seen == [True, False, False, True, False]
     assert [each.levelname for each in caplog.records] == ["WARNING", "INFO", "WARNING"]
     assert all(call in each.getMessage() for each in caplog.records)
-    assert books.answers[min(BOTH - {call})], "the other question is asked all the same"
+    assert ownership.answers[min(BOTH - {call})], "the other question is asked all the same"
 
 
-def test_who_has_what_is_known_though_what_is_given_out_is_not(tmp_path: Path) -> None:
+def test_assignments_are_known_even_while_offered_gpus_are_not(tmp_path: Path) -> None:
     kubelet = FakeKubelet()
     kubelet.silent = {"GetAllocatableResources"}
     kubelet.listed = Listed((Assignment("ns", "pod", "main", ("GPU-a__0",)),))
-    books = make_books(kubelet, tmp_path / "none", [0.0], [])
+    ownership = make_reader(kubelet, tmp_path / "none", [0.0], [])
 
-    assert books.read() == Books(kubelet.listed.assignments, None)
+    assert ownership.refresh() == Ownership(kubelet.listed.assignments, None)
 
 
 @pytest.mark.parametrize(
-    ("note", "expected"),
+    ("state_file", "expected"),
     [
         pytest.param("GPU-a nvidia.com/gpu\nGPU-b x/y\n", {"GPU-a": "nvidia.com/gpu", "GPU-b": "x/y"}, id="whole"),
         pytest.param("", {}, id="none"),
         pytest.param("GPU-a\n\nGPU-b \nGPU-c x/y z\n", {}, id="lines that are not whole"),
     ],
 )
-def test_a_note_is_read(note: str, expected: dict[str, str]) -> None:
-    assert read_others(note) == expected
-    assert not expected or render_others(expected) == note
+def test_a_state_file_is_read(state_file: str, expected: dict[str, str]) -> None:
+    assert read_foreign(state_file) == expected
+    assert not expected or render_foreign(expected) == state_file
 
 
-def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_note(tmp_path: Path) -> None:
-    """A driver's upgrade starts both anew: no pod has the GPU, and the kubelet knows nothing."""
+def test_a_plugin_that_starts_while_another_is_away_knows_its_gpus_from_the_state_file(tmp_path: Path) -> None:
+    """Cover a driver's upgrade, which restarts both plugins: no pod has the GPU, and the kubelet knows nothing."""
     follow([At(0, *GIVEN), At(10, *NOTHING)], tmp_path / "none", looks_ahead=False)
     assert follow([At(0, *NOTHING), At(5, *NOTHING), At(305, *NOTHING)], tmp_path / "none", looks_ahead=True) == A
     assert follow([At(0, *NOTHING), At(5, *NOTHING), At(306, *NOTHING)], tmp_path / "none", looks_ahead=True) == {}
     assert follow([At(0, *NOTHING)], tmp_path / "none", looks_ahead=True) == {}, "the note is brought up to date"
 
 
-def make_books(kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: list[Mapping[str, str]]) -> KubeletBooks:
-    return KubeletBooks(
+def make_reader(
+    kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: list[Mapping[str, str]]
+) -> OwnershipReader:
+    return OwnershipReader(
         kubelet=kubelet,
         checkpoint=checkpoint,
         resource=names.RESOURCE,
-        note=Note(checkpoint.parent / "others"),
+        state_file=StateFile(checkpoint.parent / "others"),
         tell_foreign=told.append,
         grace=300.0,
         clock=lambda: now[0],
@@ -146,15 +148,15 @@ def make_books(kubelet: FakeKubelet, checkpoint: Path, now: list[float], told: l
 
 
 def follow(steps: list[At], checkpoint: Path, *, looks_ahead: bool) -> Mapping[str, str]:
-    """What was told last."""
+    """Return the foreign GPUs that were reported last."""
     kubelet, now = FakeKubelet(), [0.0]
     told: list[Mapping[str, str]] = []
-    books = make_books(kubelet, checkpoint, now, told)
+    ownership = make_reader(kubelet, checkpoint, now, told)
     for number, step in enumerate(steps):
         now[0], kubelet.silent = step.now, set(step.silent)
-        kubelet.others, kubelet.listed = step.given_out, Listed((), step.in_hands)
+        kubelet.offered, kubelet.listed = step.given_out, Listed((), step.in_hands)
         if looks_ahead and number == 0:
-            books.look_for_others()
+            ownership.look_for_foreign()
         else:
-            books.read()
+            ownership.refresh()
     return told[-1]

@@ -1,4 +1,4 @@
-"""The kubelet's list in the room's terms: our slots, and other plugins' GPUs."""
+"""The kubelet's list as this room's types: our slots, and other plugins' GPUs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,13 @@ OURS, OTHER = "nvshare.com/gpu", "nvidia.com/gpu"
 
 
 def entries(resource: str, *ids: str) -> list[ContainerDevices]:
-    """One entry an id, as the kubelet tells them."""
+    """Return one entry an id, in the kubelet's form."""
     return [ContainerDevices(resource_name=resource, device_ids=[device_id]) for device_id in ids]
 
 
 @pytest.fixture
 def kubelet(short_path: Path) -> Iterator[KubeletPods]:
-    """A server under the kubelet's own path, answering the two lists."""
+    """Serve the two lists under the kubelet's own path."""
     fake = FakePodResources(short_path / "kubelet.sock")
     fake.pods = [pod("n", "p", two={}, other={OTHER: ["GPU-c::1", "MIG-d"]}, none={})]
     fake.pods[0].containers[0].devices.extend(entries(OURS, "b__0", "a__0"))
@@ -34,16 +34,16 @@ def kubelet(short_path: Path) -> Iterator[KubeletPods]:
     fake.stop()
 
 
-def test_who_has_which_slots(kubelet: KubeletPods) -> None:
+def test_which_containers_have_which_slots(kubelet: KubeletPods) -> None:
     assert kubelet.list_pods().assignments == (Assignment("n", "p", "two", ("a__0", "b__0")),)
 
 
-def test_which_gpus_another_plugin_gives_out(kubelet: KubeletPods) -> None:
+def test_which_gpus_another_plugin_offers(kubelet: KubeletPods) -> None:
     assert kubelet.foreign() == {"GPU-a": OTHER, "GPU-b": OTHER}
 
 
 def test_which_gpus_containers_have_of_another_plugin(kubelet: KubeletPods) -> None:
-    assert kubelet.list_pods().others == {"GPU-c": OTHER}
+    assert kubelet.list_pods().foreign == {"GPU-c": OTHER}
 
 
 def test_a_kubelet_that_is_not_there_is_an_error_of_grpc(short_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The plugin's life with a kubelet that does what a real one cannot be made to do on order."""
+"""The registrar with a fake kubelet, which does what a real kubelet cannot be made to do on order."""
 
 import shutil
 import socket
@@ -11,13 +11,13 @@ import pytest
 
 from adapters.kubelet.device_plugin_api import VERSION
 from contract import names
-from deviceplugin.core.events import Lost, Registered
+from deviceplugin.core.events import Registered, RegistrationLost
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.plugin import Plugin
 from deviceplugin.settings import Settings
 from testbed.cluster.machine.processes import wait_until
 from tests.deviceplugin.running_plugin import RunPlugin, Setup, running
-from tests.fakes.gpus import FakeCluster, FakeLibrary, make_gpu
+from tests.fakes.gpus import FakeCluster, FakeLibrary, PluginEvents, make_gpu
 from tests.fakes.kubelet import Kubelet
 
 
@@ -26,7 +26,7 @@ def own_sockets(setup: Setup) -> list[str]:
 
 
 def wait_until_registered(setup: Setup, count: int, cause: str) -> None:
-    assert setup.happenings.wait_for(Registered, count=count).cause == cause
+    assert setup.events.wait_for(Registered, count=count).cause == cause
 
 
 def test_it_registers_as_the_kubelet_wants_it(setup: Setup) -> None:
@@ -72,7 +72,7 @@ def replace_folder(setup: Setup) -> str:
 def test_it_registers_again_under_another_name_after(trouble: object, setup: Setup) -> None:
     before = setup.kubelet.lists
     cause = trouble(setup)  # type: ignore[operator]
-    registered = setup.happenings.wait_for(Registered, count=2)
+    registered = setup.events.wait_for(Registered, count=2)
     setup.kubelet.wait_for_list(after=before)
 
     first, second = (request.endpoint for request in setup.kubelet.registrations[-2:])
@@ -82,19 +82,19 @@ def test_it_registers_again_under_another_name_after(trouble: object, setup: Set
 
 
 def test_it_breaks_before_it_makes(setup: Setup) -> None:
-    """Kubelets up to 1.36 take the end of an old stream for that of the new one."""
+    """Guard against kubelets up to 1.36, which mistake the end of an old stream for the new one's."""
     seen: list[list[str]] = []
     setup.kubelet.on_register = lambda _: seen.append(own_sockets(setup))
     for count in range(2, 6):
         before = setup.kubelet.lists
         setup.kubelet.cancel_stream()
-        setup.happenings.wait_for(Registered, count=count)
+        setup.events.wait_for(Registered, count=count)
         setup.kubelet.wait_for_list(after=before)
 
     assert [len(sockets) for sockets in seen] == [1, 1, 1, 1]
 
 
-def test_a_kubelet_that_refuses_is_told_again_with_another_socket(run_plugin: RunPlugin) -> None:
+def test_a_kubelet_that_refuses_gets_another_registration_with_another_socket(run_plugin: RunPlugin) -> None:
     setup = run_plugin()
     setup.kubelet.refusal = "not now"
     setup.kubelet.start()
@@ -107,7 +107,7 @@ def test_a_kubelet_that_refuses_is_told_again_with_another_socket(run_plugin: Ru
     assert own_sockets(setup) == [endpoints[-1]]
 
 
-def test_a_hung_kubelet_is_waited_for_and_one_that_comes_instead_is_told(run_plugin: RunPlugin) -> None:
+def test_a_hung_kubelet_is_waited_for_and_its_successor_gets_a_registration(run_plugin: RunPlugin) -> None:
     setup = run_plugin()
     setup.kubelet.hang = threading.Event()
     setup.kubelet.start()
@@ -119,7 +119,7 @@ def test_a_hung_kubelet_is_waited_for_and_one_that_comes_instead_is_told(run_plu
 
 
 def test_no_socket_is_made_for_a_killed_kubelet(run_plugin: RunPlugin, settings: Settings) -> None:
-    """The next one would take it away, and then dial it for ten seconds."""
+    """Guard against the next kubelet, which would remove the socket and then dial it for ten seconds."""
     settings.kubelet_folder.mkdir(parents=True)
     make_dead_socket(settings.kubelet_folder / "kubelet.sock")
     stale = settings.kubelet_folder / f"{PREFIX}0000.sock"
@@ -134,7 +134,7 @@ def test_no_socket_is_made_for_a_killed_kubelet(run_plugin: RunPlugin, settings:
     assert len(setup.kubelet.registrations) == 1
 
 
-def test_a_kubelet_that_took_our_socket_away_is_told_again_at_once(run_plugin: RunPlugin) -> None:
+def test_a_kubelet_that_removed_our_socket_gets_a_registration_at_once(run_plugin: RunPlugin) -> None:
     setup = run_plugin()
     setup.kubelet.hang = threading.Event()
     setup.kubelet.start()
@@ -161,14 +161,14 @@ def test_sockets_of_killed_predecessors_go_and_others_stay(run_plugin: RunPlugin
 
 
 def test_a_spare_changes_nothing_on_the_node_and_tells_nothing(settings: Settings) -> None:
-    cluster = FakeCluster()
-    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), cluster)
+    cluster, events = FakeCluster(), PluginEvents()
+    plugin = Plugin(settings, FakeLibrary(make_gpu(0, mig=True), make_gpu(1)), cluster, listener=events.remember)
     plugin.look_ahead()
 
-    assert len(plugin.board.view.inventory.shared) == 1
+    assert len(plugin.publisher.device_list.inventory.shared) == 1
     assert not settings.layout.root.exists()
     assert not settings.layout.cdi.exists()
-    assert (cluster.events, cluster.patches) == ([], [])
+    assert (cluster.events, cluster.patches, events.all) == ([], [], [])
 
 
 def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) -> None:
@@ -190,7 +190,7 @@ def test_a_gpu_lost_since_the_spare_looked_is_not_given_out(settings: Settings) 
 
 
 def watch_for_sockets(setup: Setup, *, seconds: float) -> list[str]:
-    """Each that was there at a look; one lives for some milliseconds at least."""
+    """Return every socket that was there at a look; each one lives for some milliseconds at least."""
     seen, end = set[str](), time.monotonic() + seconds
     while time.monotonic() < end:
         seen.update(own_sockets(setup))
@@ -212,8 +212,8 @@ def test_when_told_to_end_it_leaves_no_socket_and_ends_the_stream(settings: Sett
     setup.kubelet.stop()
 
 
-def test_what_happened_is_told(setup: Setup) -> None:
+def test_registrations_and_their_losses_are_events(setup: Setup) -> None:
     setup.kubelet.cancel_stream()
 
-    assert setup.happenings.wait_for(Lost).cause == "stream-ended"
+    assert setup.events.wait_for(RegistrationLost).cause == "stream-ended"
     wait_until_registered(setup, 2, "stream-ended")

@@ -1,4 +1,4 @@
-"""What is left on the node after a full disk, and beside a scheduler that writes at the same time."""
+"""Our files on the node: after a full disk, and beside a scheduler that writes at the same time."""
 
 import resource
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def allocation() -> Allocation:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file of this process may grow."""
+    """Forbid every file of this process to grow."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
@@ -38,7 +38,7 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_slots_that_met_a_full_disk_are_given_out_when_it_has_room_again(
+def test_slots_refused_on_a_full_disk_are_allocated_when_it_has_room_again(
     files: NodeFiles, allocation: Allocation
 ) -> None:
     with full_disk(), pytest.raises(OSError, match="File too large"):
@@ -48,9 +48,7 @@ def test_slots_that_met_a_full_disk_are_given_out_when_it_has_room_again(
     assert files.read_all() == [allocation]
 
 
-def test_a_folder_that_could_not_be_removed_whole_does_not_stand_in_the_next_ones_way(
-    files: NodeFiles, allocation: Allocation
-) -> None:
+def test_a_half_removed_folder_does_not_block_the_next_one(files: NodeFiles, allocation: Allocation) -> None:
     left = files.layout.allocations / f".{allocation.key}.gone"
     left.mkdir()
     (left / ".pod.json").write_text("written while it was removed")
@@ -60,7 +58,7 @@ def test_a_folder_that_could_not_be_removed_whole_does_not_stand_in_the_next_one
     assert list(files.layout.allocations.iterdir()) == []
 
 
-def test_a_start_takes_away_what_is_ours_half_made_and_leaves_what_the_scheduler_is_making(
+def test_a_start_removes_our_unfinished_files_and_leaves_the_schedulers(
     files: NodeFiles, allocation: Allocation
 ) -> None:
     files.write(allocation)

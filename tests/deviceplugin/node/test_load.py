@@ -1,4 +1,4 @@
-"""Load: how old it may be, and that nobody waits for it."""
+"""Load: how old it may be, and that no call waits for it."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ A, B = (make_gpu(number).uuid for number in range(2))
 
 
 def memory_after(seconds: float, *, age_ms: int = 0, drained: bool = False) -> LoadMemory:
-    """A memory that heard an answer so many seconds ago."""
+    """Return a memory that took an answer so many seconds ago."""
     now = [0.0]
     memory = LoadMemory(fresh_seconds=5.0, clock=lambda: now[0])
     memory.remember(Load((GpuLoad(uuid=A, busy=1.0, drained=drained),), age_ms))
@@ -52,7 +52,7 @@ def test_a_drained_gpu_stays_drained_when_the_scheduler_is_gone() -> None:
 
 
 def first_list(settings: Settings) -> dict[str, bool]:
-    """What a plugin tells a kubelet that was there before it."""
+    """Return the first list that a plugin sends to a kubelet that was there before it."""
     kubelet = Kubelet(settings.kubelet_folder).start()
     try:
         with running(settings, gpus=2):
@@ -74,10 +74,10 @@ def test_a_drain_is_in_the_first_list_of_a_plugin_that_starts_anew(settings: Set
 
 
 def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -> None:
-    note = settings.layout.root / "drained"
+    state_file = settings.layout.root / "drained"
     scheduler = FakeScheduler(settings.control_socket, A)
     with running(settings, gpus=2) as setup:
-        wait_until(note.exists, what="the drain is noted", seconds=10)
+        wait_until(state_file.exists, what="the drain is noted", seconds=10)
         setup.kubelet.stop()
     scheduler.end()
     assert drained_in(first_list(settings)) == {A}
@@ -85,7 +85,7 @@ def test_a_drain_is_remembered_while_the_scheduler_is_away(settings: Settings) -
     settings.control_socket.unlink()
     scheduler = FakeScheduler(settings.control_socket)
     with running(settings, gpus=2) as setup:
-        wait_until(lambda: note.read_text() == "", what="the end of the drain is noted", seconds=10)
+        wait_until(lambda: state_file.read_text() == "", what="the end of the drain is noted", seconds=10)
     scheduler.end()
     assert drained_in(first_list(settings)) == set()
 
@@ -123,16 +123,16 @@ def test_calls_do_not_wait_while_the_scheduler_hangs(run_plugin: RunPlugin, shor
         assert time.monotonic() - began < 10 * 0.5, "each call may be slow on a busy machine, none may wait a second"
 
 
-def test_a_gpu_that_another_plugin_begins_to_give_out_goes(setup: Setup) -> None:
+def test_a_gpu_that_another_plugin_begins_to_offer_is_no_longer_shared(setup: Setup) -> None:
     before = setup.kubelet.lists
-    setup.plugin.watch.tell_foreign({A: "nvidia.com/gpu"})
+    setup.plugin.monitor.tell_foreign({A: "nvidia.com/gpu"})
     devices = setup.kubelet.wait_for_list(lambda devices: len(devices) == 30, after=before)
 
     assert not [device_id for device_id in devices if device_id.startswith(A)]
-    assert setup.happenings.wait_for(GpuRefused).refusal.code == "ServedByAnother"
+    assert setup.events.wait_for(GpuRefused).refusal.code == "ServedByAnother"
 
 
-def test_a_part_that_fails_ends_the_whole(setup: Setup) -> None:
+def test_a_part_that_fails_ends_the_plugin(setup: Setup) -> None:
     def fail(_: float) -> None:
         raise ZeroDivisionError("a mistake of ours")
 

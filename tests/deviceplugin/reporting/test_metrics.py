@@ -1,26 +1,26 @@
-"""What /metrics says of this moment."""
+"""The metrics of one moment."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.inventory import Rules, take_stock
-from deviceplugin.core.retention import Assignment, Books
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.core.retention import Assignment, Ownership
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.reporting.metrics import NodeCollector
 from tests.fakes.gpus import make_gpu
 
 A, B, CUT = make_gpu(0), make_gpu(1), make_gpu(2, mig=True)
-BOOKS = Books((Assignment("ns", "train", "main", (f"{A.uuid}__0", f"{B.uuid}__3")),))
+BOOKS = Ownership((Assignment("ns", "train", "main", (f"{A.uuid}__0", f"{B.uuid}__3")),))
 
 
-def lines(books: Books | None) -> list[str]:
+def lines(ownership: Ownership | None) -> list[str]:
     registry = CollectorRegistry()
-    view = View(take_stock([A, B, CUT], Rules(slots=10)), frozenset({B.uuid}))
-    registry.register(NodeCollector(Board(view), lambda: books, lambda: True, lambda: {"List": False}))
+    device_list = DeviceList(take_stock([A, B, CUT], Rules(slots=10)), frozenset({B.uuid}))
+    registry.register(NodeCollector(Publisher(device_list), lambda: ownership, lambda: True, lambda: {"List": False}))
     return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
 
 
-def test_each_containers_gpus_are_told() -> None:
+def test_each_containers_gpus_are_metrics() -> None:
     told = lines(BOOKS)
 
     for gpu in (A, B):
@@ -28,7 +28,7 @@ def test_each_containers_gpus_are_told() -> None:
         assert f"nvshare_device_plugin_assignment{{{words}}} 1.0" in told
 
 
-def test_slots_health_and_refusals_are_told() -> None:
+def test_slots_health_and_refusals_are_metrics() -> None:
     told = lines(BOOKS)
 
     assert f'nvshare_device_plugin_slots{{model="Test GPU",uuid="{A.uuid}"}} 10.0' in told
@@ -41,8 +41,8 @@ def test_slots_health_and_refusals_are_told() -> None:
 
 
 def test_a_pod_that_is_gone_leaves_no_label_behind() -> None:
-    assert not [line for line in lines(Books()) if "assignment" in line]
+    assert not [line for line in lines(Ownership()) if "assignment" in line]
 
 
-def test_what_is_not_known_yet_is_not_told() -> None:
+def test_unknown_values_have_no_metric() -> None:
     assert not [line for line in lines(None) if "free_slots" in line]

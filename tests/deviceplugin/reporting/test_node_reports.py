@@ -1,4 +1,4 @@
-"""What the API server is sent about this node, and what becomes of its answers."""
+"""The requests to the API server about this node, and how its answers are handled."""
 
 from collections.abc import Callable, Iterator
 
@@ -24,7 +24,7 @@ def cluster(fake: FakeApiServer) -> KubernetesCluster:
     return KubernetesCluster("gpu-7", "/kubeconfig", connect=lambda _: fake.api)
 
 
-def test_our_words_are_merged_into_the_node_and_none_takes_one_away(
+def test_our_labels_are_merged_into_the_node_and_none_removes_one(
     fake: FakeApiServer, cluster: KubernetesCluster
 ) -> None:
     cluster.patch_node({"a": "1", "b": None}, {"c": "2"})
@@ -35,7 +35,7 @@ def test_our_words_are_merged_into_the_node_and_none_takes_one_away(
     assert request.body == {"metadata": {"labels": {"a": "1", "b": None}, "annotations": {"c": "2"}}}
 
 
-def test_the_versions_are_what_the_kubelet_told(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
+def test_the_versions_are_those_that_the_kubelet_reported(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
     fake.answers = [Reply(INFO)]
 
     assert cluster.read_node_info() == {"runtime": "containerd://2.1.0", "kubelet": "v1.34.1"}
@@ -51,7 +51,7 @@ def test_the_versions_are_what_the_kubelet_told(fake: FakeApiServer, cluster: Ku
         pytest.param(Reply({"status": 3}), lambda it: it.read_node_info(), id="a Node of a strange form"),
     ],
 )
-def test_what_fails_is_the_rooms_own_error(
+def test_a_failed_call_is_the_rooms_own_error(
     fake: FakeApiServer, cluster: KubernetesCluster, reply: Reply, ask: Callable[[Cluster], object]
 ) -> None:
     fake.answers = [reply]
@@ -59,7 +59,7 @@ def test_what_fails_is_the_rooms_own_error(
         ask(cluster)
 
 
-def test_a_cluster_that_is_not_known_is_looked_for_at_each_call(fake: FakeApiServer) -> None:
+def test_an_unknown_cluster_is_looked_for_at_each_call(fake: FakeApiServer) -> None:
     looks: list[str] = []
 
     def second_time(kubeconfig: str) -> ApiServer:
@@ -77,8 +77,8 @@ def test_a_cluster_that_is_not_known_is_looked_for_at_each_call(fake: FakeApiSer
     assert looks == ["/kubeconfig"] * 2
 
 
-def test_an_event_is_the_nodes(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
-    cluster.tell(NodeEvent("GpuRecovered", "GPU 1 is given out again.", is_warning=False))
+def test_an_event_names_the_node(fake: FakeApiServer, cluster: KubernetesCluster) -> None:
+    cluster.tell(NodeEvent("GpuRecovered", "GPU 1 gets new containers again.", is_warning=False))
     cluster._events.start()
     (request,) = fake.wait_for_requests(1)
     cluster.stop()

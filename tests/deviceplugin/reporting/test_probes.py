@@ -1,4 +1,4 @@
-"""Probes of a running plugin: asked through its socket file, whatever strangers do to the port of its metrics."""
+"""Probes of a running plugin through its socket file, whatever strangers do to the port of its metrics."""
 
 import socket
 import subprocess
@@ -23,7 +23,7 @@ PATIENCE = 20
 
 @contextmanager
 def served(settings: Settings) -> Iterator[tuple[Plugin, int]]:
-    """A plugin's pages, and the port of its metrics; the rest of it does not run."""
+    """Serve a plugin's pages and yield the port of its metrics; the rest of the plugin does not run."""
     with socket.create_server(("", 0)) as free:
         port = free.getsockname()[1]
     plugin = Plugin(replace(settings, metrics_port=port), FakeLibrary(make_gpu(0)))
@@ -32,26 +32,26 @@ def served(settings: Settings) -> Iterator[tuple[Plugin, int]]:
 
 
 def probe(settings: Settings, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The exit code, and what the kubelet would write into its event."""
+    """Return the exit code, and the text that the kubelet would write into its event."""
     code = main(["healthz", f"--health-socket={settings.health_socket}"])
     said = capsys.readouterr()
     return code, said.out + said.err
 
 
-def test_a_plugin_that_is_well_says_so(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_plugin_says_so(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with served(settings) as (plugin, _):
         plugin._is_prepared = True
         assert probe(settings, capsys) == (0, "The node is prepared, and GPUs are watched.\n")
 
 
-def test_a_plugin_that_is_not_well_says_why(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unhealthy_plugin_says_why(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with served(settings):
         code, said = probe(settings, capsys)
 
     assert (code, "The node is not prepared yet" in said) == (1, True)
 
 
-def test_a_plugin_that_is_gone_is_not_well(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_that_is_gone_is_unhealthy(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with served(settings):
         pass
     code, said = probe(settings, capsys)
@@ -92,7 +92,7 @@ def test_threads_end_with_the_pages(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--health-socket", "--metrics-port"])
-def test_a_place_that_cannot_be_had_is_one_sentence(settings: Settings, flag: str, short_path: Path) -> None:
+def test_a_port_or_path_that_cannot_be_used_is_one_sentence(settings: Settings, flag: str, short_path: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         odd = {
             "--health-socket": {"health_socket": short_path / "nowhere" / "s"},

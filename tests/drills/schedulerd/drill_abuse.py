@@ -1,9 +1,9 @@
 """What one hostile container does to its neighbours: hundreds of connections, valid lines, a tenth of a core.
 
-The figures: how long a neighbour on another GPU waits for its grants, and how much of its memory limit the daemon
-needs, socket buffers in the kernel included.  As root, where the machine has control groups, the hostile container is
-held to 100 milli-CPU and the daemon to the limit of its manifest.  Elsewhere both run without a limit, and the figures
-say so.
+The figures: how long a neighbour on another GPU waits for its grants, and what the daemon needs of its memory limit,
+socket buffers in the kernel included.  Where the machine has control groups (as root), the hostile container is held
+to 100 milli-CPU and the daemon to the limit of its manifest; elsewhere both go without, and the figures say so.
+The daemon and the neighbour go first: what other programs of the machine take from them is not what is asked here.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence
 from tests.runners.bench import percentile
 from tests.runners.drills import Drill, count
+from tests.runners.realtime import going_first
 
 ROOT = Path(__file__).parents[3]
 GROUPS = Path("/sys/fs/cgroup")
@@ -95,13 +96,6 @@ def abuser(kind: str, path: Path, gpu: str, connections: int) -> Iterator[None]:
             process.wait()
 
 
-def go_first(*pids: int) -> None:
-    """Put the neighbour and the daemon before whatever else the machine does; the hostile container is held anyway."""
-    for pid in pids:
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, pid, -15)
-
-
 def grants_of_a_neighbour(client: Client, seconds: float) -> list[float]:
     """Return milliseconds from `want` to `grant`, sorted, with a pause after each turn as programs make it."""
     waits, until = [], time.monotonic() + seconds
@@ -141,8 +135,7 @@ def abuse(kind: str, seconds: float, *, connections: int = CONNECTIONS, containe
     ):
         assert node.daemon.process is not None
         memory = Memory(node.daemon.process.pid, held)
-        go_first(os.getpid(), node.daemon.process.pid)
-        hostile.callback(os.setpriority, os.PRIO_PROCESS, os.getpid(), 0)
+        hostile.enter_context(going_first(os.getpid(), node.daemon.process.pid))
         neighbour = joined(node, "neighbour", "GPU-1")
         before = grants_of_a_neighbour(neighbour, min(2.0, seconds))
         for number in range(containers):

@@ -41,8 +41,11 @@ def test_top_shows_shares(daemon: Daemon) -> None:
     _clients = two_on_one_gpu(daemon)
     shown = ctl(daemon, "top", "--rounds=2", "--every=0.3").stdout
 
+    rows = [line.split() for line in shown.splitlines() if line.split()[1:2] in (["a"], ["b"])]
+    shares = {row[1]: [int(word[:-1]) for word in row if word.endswith("%")] for row in rows}
     assert "SHARE" in shown
-    assert any(share in shown for share in ("100%", "99%", "101%", "98%", "97%", "96%", "95%"))
+    assert shares["a"][0] > 50, "it holds the GPU; on a busy machine the asker's clock is a little off"
+    assert shares["b"] == [0]
 
 
 def test_a_shorter_quantum_reaches_the_next_turn(daemon: Daemon) -> None:

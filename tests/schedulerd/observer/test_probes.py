@@ -39,7 +39,7 @@ def test_a_turn_loop_without_an_observer_lives_and_is_not_ready(tmp_path: Path) 
         assert probe(daemon, "healthz") == (0, "The turn loop answers.\n")
         code, said = probe(daemon, "readyz")
 
-    assert (code, "the observer has not come yet" in said) == (2, True)
+    assert (code, "the observer has not connected yet" in said) == (2, True)
 
 
 def test_a_turn_loop_that_is_frozen_is_found(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_silent_connections_to_the_metrics_keep_neither_probes_nor_scrapes_out(t
 @pytest.mark.parametrize(
     ("spoke_at", "reason"),
     [
-        pytest.param(None, "has not come yet", id="it never spoke"),
+        pytest.param(None, "has not connected yet", id="it never spoke"),
         pytest.param(980.0, "", id="it spoke a few beats ago"),
-        pytest.param(979.0, "has said nothing for 21 s", id="it is silent"),
+        pytest.param(979.0, "has sent nothing for 21 s", id="it is silent"),
     ],
 )
 def test_what_is_missing_beside_the_turns(spoke_at: float | None, reason: str) -> None:

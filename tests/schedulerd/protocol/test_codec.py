@@ -46,6 +46,17 @@ def test_a_want_is_known_at_sight_the_second_time(raw: Any) -> None:
     assert codec.read_usual(raw) == message == messages.Want(tuple(raw.split()[1].decode()[5:].split(",")))
 
 
+def test_a_want_is_known_at_sight_after_a_flood_of_wants_that_are_each_said_once() -> None:
+    flood = [f"want gpus=GPU-1 number={number}".encode() for number in range(10_000)]
+    for raw in flood:
+        codec.remember(raw, the_long_way(raw))
+    honest = b"want gpus=GPU-2"
+    codec.remember(honest, the_long_way(honest))
+
+    assert codec.read_usual(honest) == messages.Want(("GPU-2",))
+    assert sum(codec.read_usual(raw) is not None for raw in flood) <= 4096
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.core.model import SOMEBODY
+from schedulerd.core.model import UNKNOWN_HOLDER
 from schedulerd.server.holders_file import Footprint
 
 FREE = -float("inf")
@@ -54,7 +54,7 @@ def test_more_than_fit_are_somebody(begin: Begin) -> None:
         first.mark("GPU-1", f"c{number}", (7,))
     _, holders = begin().left_behind("GPU-1")
 
-    assert SOMEBODY in holders
+    assert UNKNOWN_HOLDER in holders
     assert len(holders) == 13
 
 
@@ -79,7 +79,7 @@ def test_a_name_that_does_not_fit_is_somebodys(begin: Begin) -> None:
     begin().mark("GPU-1", "long" * 40, (7,))
     _, holders = begin().left_behind("GPU-1")
 
-    assert holders == {SOMEBODY: (7,)}
+    assert holders == {UNKNOWN_HOLDER: (7,)}
 
 
 def test_in_a_file_of_another_version_anybody_may_be_anywhere(begin: Begin, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_in_a_file_of_another_version_anybody_may_be_anywhere(begin: Begin, tmp_
     path = tmp_path / "footprint"
     path.write_bytes(b"NVSFOOT3" + path.read_bytes()[8:64])
 
-    assert begin(1.0).left_behind("GPU-5") == (8.0, {SOMEBODY: (0,)})
-    assert begin(2.0).left_behind("GPU-5") == (9.0, {SOMEBODY: (0,)})
+    assert begin(1.0).left_behind("GPU-5") == (8.0, {UNKNOWN_HOLDER: (0,)})
+    assert begin(2.0).left_behind("GPU-5") == (9.0, {UNKNOWN_HOLDER: (0,)})
 
 
 def test_what_stood_in_a_file_of_another_boot_does_not_come_up_later(begin: Begin, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from contract.sharing.placement import Policy
-from deviceplugin.core.device_list import View
-from deviceplugin.gpus.publisher import Board
+from deviceplugin.core.device_list import DeviceList
+from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.node.files import NodeFiles
@@ -21,7 +21,7 @@ RESOURCE = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
-class WholeGpus(View):
+class WholeGpus(DeviceList):
     """Ids as NVIDIA's plugin has them."""
 
     uuids: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def nvidia_stand_in(plugin: NodePlugin, *uuids: str) -> Iterator[None]:
     folder = plugin.node.path("/var/lib/kubelet/device-plugins")
     files = NodeFiles.__new__(NodeFiles)  # nobody is allocated anything here
     parts = Parts(
-        board=Board(WholeGpus(uuids=uuids)),
+        publisher=Publisher(WholeGpus(uuids=uuids)),
         files=files,
         tell=lambda _: None,
         start_check=NodeCheck(files, lambda: False, lambda _: None),

@@ -10,19 +10,19 @@ from collections.abc import Iterable
 
 from adapters.kubelet.device_plugin_api import messages
 from deviceplugin.__main__ import main
-from deviceplugin.core.device_list import View
+from deviceplugin.core.device_list import DeviceList
 from deviceplugin.kubelet import calls
 
 
 def shuffle_devices() -> None:
-    in_order = View.devices
+    in_order = DeviceList.devices
 
-    def shuffled(view: View) -> Iterable[tuple[str, bool]]:
-        devices = list(in_order(view))
+    def shuffled(device_list: DeviceList) -> Iterable[tuple[str, bool]]:
+        devices = list(in_order(device_list))
         random.shuffle(devices)
         return devices
 
-    View.devices = shuffled  # type: ignore[method-assign, assignment]
+    DeviceList.devices = shuffled  # type: ignore[method-assign, assignment]
 
 
 def withdraw_preference() -> None:

@@ -160,13 +160,15 @@ def loaded(house: House, namespace: str) -> Iterator[Load]:
     assert rejections(house.plane) == before
 
 
-def knock_on_every_port(house: House, _: str, seconds: int) -> str:
-    """Open silent connections to each port of each component, again as soon as they are ended."""
-    found = flood(house, connections=_KNOCKS, seconds=seconds)
+def knock_on_every_port(house: House, namespace: str, seconds: int) -> str:
+    """Open silent connections to each port, again as soon as they are ended, while pods are created."""
+    with loaded(house, namespace) as load:
+        found = flood(house, connections=_KNOCKS, seconds=seconds)
     assert not found.restarts, found
+    assert not found.failed_liveness, found
     assert not found.failed_probes.keys() & set(NODE_DAEMONS), found
     assert len(found.scrapes) > 9 * found.lost_scrapes, found
-    return f"{_KNOCKS} connections to each port for {seconds} s: {found}"
+    return f"{_KNOCKS} connections to each port for {seconds} s: {load.total} pods, 0 refused, {found}"
 
 
 STEPS: tuple[tuple[str, Callable[[House, str, int], str], int], ...] = (

@@ -51,6 +51,8 @@ class Found:
     restarts: int = 0
     failed_probes: Counter[str] = field(default_factory=Counter)
     """Of each component, by the kubelet's events."""
+    failed_liveness: int = 0
+    """Of these, those that restart a container when they go on."""
     scrapes: list[float] = field(default_factory=list)
     """Seconds of each that succeeded."""
     lost_scrapes: int = 0
@@ -59,7 +61,8 @@ class Found:
         median = statistics.median(self.scrapes) if self.scrapes else float("nan")
         slowest = max(self.scrapes, default=float("nan"))
         return (
-            f"{self.restarts} restarts, failed probes: {dict(self.failed_probes) or 0}, "
+            f"{self.restarts} restarts, failed probes: {dict(self.failed_probes) or 0} "
+            f"({self.failed_liveness} of liveness), "
             f"{len(self.scrapes)} of {len(self.scrapes) + self.lost_scrapes} scrapes answered "
             f"(median {median * 1e3:.0f} ms, slowest {slowest * 1e3:.0f} ms)"
         )
@@ -68,7 +71,7 @@ class Found:
 def flood(house: House, *, connections: int, seconds: float) -> Found:
     """Hold so many connections to each port for so long, and look on."""
     found, began = Found(), restarts(house)
-    unhealthy = failed_probes(house)
+    unhealthy, dying = failed_probes(house), failed_liveness(house)
     with knocking(house, connections):
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
@@ -76,6 +79,7 @@ def flood(house: House, *, connections: int, seconds: float) -> Found:
                 scrape(house, address, found)
             time.sleep(min(_LOOK_SECONDS, max(0.0, ends_at - time.monotonic())))
         found.restarts, found.failed_probes = restarts(house) - began, failed_probes(house) - unhealthy
+        found.failed_liveness = failed_liveness(house) - dying
     return found
 
 
@@ -118,8 +122,19 @@ def restarts(house: House) -> int:
     return sum(status["restartCount"] for each in components(house) for status in each["status"]["containerStatuses"])
 
 
+def _unhealthy(house: House) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = house.json("-n", SYSTEM, "get", "events", "--field-selector=reason=Unhealthy")[
+        "items"
+    ]
+    return events
+
+
+def failed_liveness(house: House) -> int:
+    return sum(event.get("count") or 1 for event in _unhealthy(house) if event["message"].startswith("Liveness"))
+
+
 def failed_probes(house: House) -> Counter[str]:
-    events = house.json("-n", SYSTEM, "get", "events", "--field-selector=reason=Unhealthy")["items"]
+    events = _unhealthy(house)
     component = {each["metadata"]["name"]: each["metadata"]["labels"][_COMPONENT] for each in components(house)}
     found: Counter[str] = Counter()
     for event in events:

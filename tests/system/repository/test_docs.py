@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import deviceplugin.settings
 import schedulerd.settings
 import webhook.settings
 
@@ -69,6 +70,7 @@ def test_every_metric_of_a_program_is_in_the_docs(source: str) -> None:
 
 
 _SETTINGS = {
+    "deviceplugin/README.md": {option.flag[2:] for option in deviceplugin.settings.OPTIONS},
     "webhook/README.md": {option.flag[2:] for option in webhook.settings.OPTIONS},
     "schedulerd/README.md": {option.flag[2:] for option in schedulerd.settings.OPTIONS},
 }

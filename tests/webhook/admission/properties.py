@@ -1,4 +1,4 @@
-"""What must hold of the answer to any pod: the patch applies, nothing else changes, and once is enough."""
+"""The properties of the answer to any pod: the patch applies, no other field changes, and once is enough."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ Ask = Callable[[Json], Json]
 
 
 def completed_by(response: Json, pod: Json) -> Json:
-    """The pod after the response's patch."""
+    """Return the pod with the patch of the response applied."""
     assert ("patch" in response) == ("patchType" in response)
     if "patch" not in response:
         return pod
@@ -26,7 +26,7 @@ def completed_by(response: Json, pod: Json) -> Json:
 
 
 def strip_ours(pod: Json) -> Any:
-    """The pod without what the webhook may write: what is left must be the same before and after."""
+    """Return the pod without the fields that the webhook may write; the rest must be the same before and after."""
     left: Any = deepcopy(pod)
     spec = left["spec"]
     annotations = left["metadata"].pop("annotations", None) or {}
@@ -48,7 +48,7 @@ def _is_ours(name: str) -> bool:
 
 
 def check_properties(pod: Json, ask: Ask) -> str:
-    """Checks them for one pod; the verdict in a word."""
+    """Check the properties for one pod; return the verdict."""
     first = ask(pod)
     if not first["allowed"]:
         assert "patch" not in first

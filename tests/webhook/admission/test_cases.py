@@ -13,13 +13,13 @@ from tests.webhook.cases import CASES, Case, review_of
 from webhook.admission.decision import Stage, Volumes
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import read_namespace
-from webhook.admission.review import Answer, answer
+from webhook.admission.review import Answer, answer, read_request
 
 
 def _answer(case: Case, pod: Json, stage: Stage = Stage.MUTATE, volumes: Volumes = Volumes.AUTO) -> Answer:
     policy = read_namespace(case.namespace_object)
     review = review_of(pod, namespace=case.namespace_name, old=case.old)
-    return answer(json.loads(json.dumps(review)), stage, namespace_of=lambda _: policy, volumes=volumes)
+    return answer(read_request(json.loads(json.dumps(review)), stage), policy, volumes=volumes)
 
 
 def _completed(case: Case, result: Answer) -> Json:
@@ -58,7 +58,7 @@ def test_its_own_output_given_again_is_left_as_it_is(case: Case) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.expect["verdict"] == "warned"], ids=lambda case: case.name
 )
-def test_where_nothing_is_completed_nothing_is_missed_afterwards(case: Case) -> None:
+def test_a_pod_that_is_only_warned_of_is_not_refused_as_incomplete(case: Case) -> None:
     assert list(_answer(case, case.pod, Stage.VALIDATE).decision.codes) == case.codes
 
 
@@ -68,8 +68,10 @@ _COMPLETED = [case for case in CASES if case.expect["verdict"] in ("completed", 
 
 @pytest.mark.parametrize(("completed", "validated"), _MIXED)
 @pytest.mark.parametrize("case", _COMPLETED, ids=lambda case: case.name)
-def test_a_replica_with_other_settings_misses_nothing(case: Case, completed: Volumes, validated: Volumes) -> None:
-    """As while replicas are exchanged: one completes the pod, one with other settings validates it."""
+def test_a_replica_with_other_settings_finds_the_pod_complete(
+    case: Case, completed: Volumes, validated: Volumes
+) -> None:
+    """Complete the pod by one replica and validate it by another with other settings, as during an exchange."""
     pod = _completed(case, _answer(case, case.pod, volumes=completed))
 
     assert _answer(case, pod, Stage.VALIDATE, volumes=validated).decision.codes == ()
@@ -78,15 +80,15 @@ def test_a_replica_with_other_settings_misses_nothing(case: Case, completed: Vol
 _HONEST_DEBUGGER = next(case for case in CASES if case.name == "debug-container")
 
 
-def test_a_debug_container_whose_gpus_another_webhook_shows_again_is_missed() -> None:
-    """What is asked of both webhooks is the same review; to the second nothing may be left to complete."""
+def test_a_debug_container_that_another_webhook_shows_gpus_again_is_refused() -> None:
+    """Send both webhooks the same review; the second must find nothing left to complete."""
     decision = _answer(_HONEST_DEBUGGER, _HONEST_DEBUGGER.pod, Stage.VALIDATE).decision
 
     assert (decision.verdict, decision.codes, decision.patch) == ("denied", ("InjectionLost",), ())
     assert "/spec/ephemeralContainers/0/env" in decision.message
 
 
-def test_a_change_that_adds_no_debug_container_is_not_missed_anything() -> None:
+def test_a_change_that_adds_no_debug_container_is_allowed() -> None:
     old = {**_HONEST_DEBUGGER.pod, "metadata": {"name": "trainer"}}
     case = replace(_HONEST_DEBUGGER, old=old)
 
@@ -103,7 +105,7 @@ _UNDONE = {
 
 
 @pytest.mark.parametrize("undo", _UNDONE.values(), ids=_UNDONE)
-def test_what_another_webhook_undoes_is_missed(undo: list[Json]) -> None:
+def test_a_completion_that_another_webhook_undoes_is_refused(undo: list[Json]) -> None:
     case = next(case for case in CASES if case.name == "one-vgpu")
     pod = jsonpatch.apply_patch(_completed(case, _answer(case, case.pod)), undo)
 

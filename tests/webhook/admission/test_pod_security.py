@@ -69,7 +69,7 @@ def test_inject_writes_what_serve_would(default: str, form: str, tmp_path: Path,
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """An API server that enforces baseline where a Namespace does not say, as Talos has it."""
+    """Start an API server that enforces baseline where a Namespace names no level, as Talos does."""
     api = "pod-security.admission.config.k8s.io/v1"
     defaults = {"apiVersion": api, "kind": "PodSecurityConfiguration", "defaults": {"enforce": "baseline"}}
     plugins = [{"name": "PodSecurity", "configuration": defaults}]
@@ -96,7 +96,7 @@ def test_a_cluster_that_enforces_baseline_by_default_takes_the_pods_of_a_webhook
 
 
 def _created_with_the_webhook(plane: ControlPlane, reviews: Any) -> Answer:
-    """The answer on a pod once the API server calls the webhook."""
+    """Return the answer on a pod once the API server calls the webhook."""
     client, until = ApiClient(plane), time.monotonic() + 30.0
     while True:
         before = reviews()

@@ -16,7 +16,7 @@ from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import policy_of
 from webhook.admission.patch import escape
 from webhook.admission.pod import count_vgpus, read_pod
-from webhook.admission.review import answer, parse
+from webhook.admission.review import answer, parse, read_request
 
 _HOOK = "/usr/lib/nvshare/libnvshare.so"
 
@@ -29,7 +29,7 @@ def test_a_patch_applies_changes_only_what_is_ours_and_once_is_enough(random: Ra
 
     def ask(sent: Json) -> Json:
         review = parse(json.dumps(review_of(sent)).encode())
-        result = answer(review, Stage.MUTATE, namespace_of=lambda _: policy, volumes=Volumes.AUTO)
+        result = answer(read_request(review, Stage.MUTATE), policy, volumes=Volumes.AUTO)
         response: Json = json.loads(result.body)["response"]
         return response
 

@@ -14,7 +14,7 @@ from tests.webhook.cases import OPTED_IN, review_of
 from webhook.admission.decision import Decision, Stage, Volumes
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import policy_of
-from webhook.admission.review import Answer, answer
+from webhook.admission.review import Answer, answer, read_request
 
 Words = dict[str, str]
 _GANG, _PER_DEVICE = {"nvshare.com/multi-gpu": "gang"}, {"nvshare.com/multi-gpu": "per-device"}
@@ -23,7 +23,7 @@ _REDUCE = {"nvshare.com/on-multi-gpu": "reduce"}
 
 def _answer(raw: Json, stage: Stage, words: Words) -> Answer:
     policy = policy_of("team-a", OPTED_IN, words)
-    return answer(review_of(deepcopy(raw)), stage, namespace_of=lambda _: policy, volumes=Volumes.AUTO)
+    return answer(read_request(review_of(deepcopy(raw)), stage), policy, volumes=Volumes.AUTO)
 
 
 def _completed(raw: Json, words: Words) -> Json:
@@ -46,7 +46,7 @@ def _validated(raw: Json, words: Words) -> Decision:
         pytest.param(_REDUCE, _REDUCE | {"nvshare.com/default-memory": "8Gi"}, 2, id="a default of a reduced pod"),
     ],
 )
-def test_what_one_replica_has_not_seen_yet_is_nobodys_fault(one: Words, other: Words, vgpus: int) -> None:
+def test_a_change_that_one_replica_has_not_seen_refuses_no_pod(one: Words, other: Words, vgpus: int) -> None:
     sent = pod(container("main", vgpus))
 
     for first, second in ((one, other), (other, one)):
@@ -65,7 +65,7 @@ def test_what_one_replica_has_not_seen_yet_is_nobodys_fault(one: Words, other: W
         ),
     ],
 )
-def test_what_the_new_words_forbid_is_refused_in_their_sentence(
+def test_a_pod_that_the_changed_namespace_forbids_is_refused_by_that_rule(
     first: Words, second: Words, codes: tuple[str, ...]
 ) -> None:
     assert _validated(_completed(pod(container("main", 2)), first), second).codes == codes
@@ -90,7 +90,7 @@ def test_a_mode_other_than_the_completers_is_refused_afterwards() -> None:
     assert _validated(json.loads(text), _GANG).codes == ("GuardedVariable",)
 
 
-def test_a_pod_that_nobody_completed_is_missed_whatever_its_summary_says() -> None:
+def test_a_pod_that_was_never_completed_is_refused_whatever_its_summary_says() -> None:
     sent = pod(container("main", 2), annotations=_FORGED)
 
     assert _validated(sent, _GANG).codes == ("InjectionLost",)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cluster
 
 
 def namespace_for(case: Case) -> str:
-    """One namespace for all cases that describe it alike."""
+    """Return the name of the namespace that all cases with the same description share."""
     if "name" in case.namespace:
         return str(case.namespace["name"])
     about = json.dumps(case.namespace_object["metadata"], sort_keys=True)
@@ -43,7 +43,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def prepared() -> Iterator[Cluster]:
-    """An API server with every case's namespace, and then the policies: they would refuse some of the namespaces."""
+    """Start an API server, create the namespace of every case, then the policies, which would refuse some of them."""
     with control_plane(Options()) as plane:
         client = ApiClient(plane)
         made = {"kube-system"}
@@ -124,7 +124,7 @@ def _codes_in(warnings: list[str]) -> set[str]:
 
 @pytest.mark.usefixtures("webhook")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_with_the_webhook_too(prepared: Cluster, case: Case) -> None:
+def test_webhook_and_policies_together_give_the_same_codes(prepared: Cluster, case: Case) -> None:
     answer = _create(prepared, case)
 
     is_denied = case.expect["verdict"] == "denied"

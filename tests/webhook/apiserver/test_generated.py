@@ -1,4 +1,4 @@
-"""What is written from the table of rules is what is committed; and every rule has what a rule needs."""
+"""The committed manifests are the generated ones, and every rule is complete."""
 
 from pathlib import Path, PurePosixPath
 
@@ -34,7 +34,7 @@ def test_the_page_of_refusals_is_not_stale() -> None:
         pytest.param({"x.yaml": "kind: Pod\n"}, id="examples that are none"),
     ],
 )
-def test_what_holds_no_cases_is_named(files: dict[str, str], tmp_path: Path) -> None:
+def test_a_file_without_cases_is_named(files: dict[str, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
 
@@ -86,8 +86,8 @@ def test_the_command_writes_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", list(manifests()), ids=str)
-def test_what_selects_by_our_label_leaves_the_systems_namespaces_alone(path: PurePosixPath) -> None:
-    """`kubectl label namespaces --all` must not lock our own daemons out; only the gate looks where nobody opted in."""
+def test_every_selector_by_our_label_leaves_the_systems_namespaces_alone(path: PurePosixPath) -> None:
+    """Keep our daemons safe from `kubectl label namespaces --all`; only the gate covers namespaces that are not in."""
     spared = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(EXCLUDED_NAMESPACES)}
     for item in yaml.safe_load_all(manifests()[path]):
         for selector in _namespace_selectors(item):

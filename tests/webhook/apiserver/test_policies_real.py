@@ -16,6 +16,7 @@ from webhook.apiserver import hide_gpus
 
 pytestmark = pytest.mark.cluster
 OPTED_IN = {"nvshare.com/injection": "enabled"}
+_MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +198,18 @@ def test_containers_that_asked_for_no_gpu_see_none_where_gpus_are_hidden(client:
         assert _environments(client.create_pod(elsewhere, sent).body)["silent"] == {}
 
 
+def test_a_variable_that_is_named_twice_is_hidden_twice_and_its_place_is_kept(client: ApiClient) -> None:
+    variable = "NVIDIA_VISIBLE_DEVICES"
+    reference = {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    later = {"name": "LATER", "value": f"$({variable})"}
+    env = [{"name": variable, "value": "void"}, reference, later, {"name": variable, "value": "all"}]
+
+    made = client.create_pod("on", pod(container("main", None, env=env)))
+
+    void = {"name": variable, "value": "void"}
+    assert made.body["spec"]["containers"][0]["env"] == [void, void, later, void], made.message
+
+
 def _environments(made: Json) -> dict[str, dict[str, Any]]:
     found = [*made["spec"].get("initContainers", []), *made["spec"]["containers"]]
     return {item["name"]: _environment(item) for item in found}
@@ -300,21 +313,44 @@ def test_a_pod_that_is_too_large_is_refused_in_our_own_words(client: ApiClient, 
     assert "cost limit" not in answer.message
 
 
-_GENEROUS_SECONDS = 5.0
-"""The figure itself stands in the bench; before these conditions looked first it was 34 s."""
+_MOST_CPU_SECONDS = 4.0
+"""Of the API server for the whole request, of which it needs 1.2 by itself.  Seconds of the clock would depend on what
+else runs here.  What was forgotten once cost 8 to 26; the figures themselves stand in the bench."""
 
 
-def test_a_pod_without_vgpus_and_60_000_annotations_costs_little(client: ApiClient) -> None:
+@pytest.mark.parametrize("namespace", ["on", "off"])
+def test_a_pod_without_vgpus_and_60_000_annotations_costs_little(client: ApiClient, namespace: str) -> None:
     sent = pod(container("main", None), name="many", annotations=many_annotations())
-    path, merge = "/api/v1/namespaces/off/pods", "application/merge-patch+json"
+    path = f"/api/v1/namespaces/{namespace}/pods"
     made = measure(client, "POST", path, sent)
-    changed = measure(client, "PATCH", f"{path}/many", {"metadata": {"labels": {"q": "1"}}}, kind=merge)
-    told = measure(client, "PATCH", f"{path}/many/status", {"status": {"message": "x"}}, kind=merge)
+    changed = measure(client, "PATCH", f"{path}/many", {"metadata": {"labels": {"q": "1"}}}, kind=_MERGE)
+    told = measure(client, "PATCH", f"{path}/many/status", {"status": {"message": "x"}}, kind=_MERGE)
 
     assert [found.answer.status for found in (made, changed, told)] == [201, 200, 200]
-    assert max(found.seconds for found in (made, changed, told)) < _GENEROUS_SECONDS
+    assert max(found.cpu_seconds for found in (made, changed, told)) < _MOST_CPU_SECONDS
+
+
+def test_where_nobody_opted_in_no_policy_looks_at_a_change(client: ApiClient) -> None:
+    sent = pod(container("main", None), name="elsewhere")
     weight = {"metadata": {"annotations": {"nvshare.com/weight": "9"}}}
-    forged = client.send("PATCH", f"{path}/many", weight, kind=merge)
+    statuses = []
+    for namespace in ("on", "off"):
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        assert client.send("POST", path, sent).status == 201
+        statuses.append(client.send("PATCH", f"{path}/elsewhere", weight, kind=_MERGE).status)
+
+    assert statuses == [403, 200]
+
+
+@pytest.mark.parametrize("resource", ["pods/many-settled", "pods/many-settled/status"])
+def test_annotations_of_ours_are_settled_among_60_000_too(client: ApiClient, resource: str) -> None:
+    name = "many-settled"
+    sent = pod(container("main", None), name=name, annotations=many_annotations())
+    client.send("POST", "/api/v1/namespaces/on/pods", sent)
+    weight = {"metadata": {"annotations": {"nvshare.com/weight": "9"}}}
+
+    forged = client.send("PATCH", f"/api/v1/namespaces/on/{resource}", weight, kind=_MERGE)
+
     assert "AnnotationChanged: " in forged.message
 
 

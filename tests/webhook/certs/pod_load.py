@@ -65,7 +65,7 @@ class Load:
         return self.answers.total()
 
     def _submit(self, *, fresh: bool) -> None:
-        """Not on top of what a busy machine has not got through yet: a heap of waiting requests shows nothing."""
+        """Submit a pod unless too many wait on a busy machine: a heap of waiting requests shows nothing."""
         if len(self._sent) >= _MOST_WAITING:
             self._sent = [future for future in self._sent if not future.done()]
         if len(self._sent) < _MOST_WAITING:
@@ -116,7 +116,7 @@ def under_load(plane: ControlPlane, namespace: str) -> Iterator[Load]:
 
 
 def rejections(plane: ControlPlane) -> float:
-    """What the API server itself counts as refused by, or for want of, our webhooks."""
+    """Return how many pods the API server counts as refused, by our webhooks or because it could not call them."""
     said = plane.kubectl("get", "--raw", "/metrics")
     lines = [line for line in said.splitlines() if line.startswith("apiserver_admission_webhook_rejection_count{")]
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if "nvshare.com" in line)

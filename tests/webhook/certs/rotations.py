@@ -21,13 +21,13 @@ def rotate_until(plane: ControlPlane, load: Load, enough: int) -> str:
 
 
 def dies_after(plane: ControlPlane, step: int) -> bool:
-    """A rotation of the CA in a process of its own that kills itself after so many steps."""
+    """Run a rotation of the CA in a process that kills itself after so many steps; tell whether it died."""
     command = [sys.executable, "-m", "tests.webhook.certs.doomed", str(plane.kubeconfig), str(step)]
     return subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
 
 
 def figures(plane: ControlPlane, running: list[Replica], work: Callable[[ControlPlane, Load], str]) -> str:
-    """What came of pods created while `work` went on; raises when one was refused."""
+    """Return figures on the pods created during `work`; raise where one was refused."""
     namespace, before = scene.opted_in_namespace(plane), rejections(plane)
     accepted = sum(replica.server.accepted for replica in running)
     with under_load(plane, namespace) as load:

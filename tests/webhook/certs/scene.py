@@ -32,7 +32,7 @@ QUICK = Settings(trust_seconds=0.5, linger_seconds=0.5, patience_seconds=20, pol
 
 @contextmanager
 def installed_plane() -> Iterator[ControlPlane]:
-    """A control plane with the base manifests applied."""
+    """Start a control plane with the base manifests applied."""
     with control_plane(Options(arguments=("--enable-aggregator-routing=true",))) as running:
         running.kubectl("apply", "-k", str(BASE))
         yield running
@@ -40,7 +40,7 @@ def installed_plane() -> Iterator[ControlPlane]:
 
 @contextmanager
 def fresh(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The plane with everything installed but a certificate, as an apply leaves it."""
+    """Install everything but a certificate, as `kubectl apply` leaves it."""
     forget(plane)
     plane.kubectl("apply", "-k", str(BASE))
     yield plane
@@ -55,7 +55,7 @@ def forget(plane: ControlPlane) -> None:
 
 @contextmanager
 def two_replicas(plane: ControlPlane, folder: Path) -> Iterator[list[Replica]]:
-    """Two replicas that have made their first certificate by themselves, and are known to the Service."""
+    """Start two replicas that have made their first certificate themselves, and announce them to the Service."""
     views = [account_view(plane, "nvshare-webhook", f"replica-{number}") for number in range(2)]
     with replicas(views, folder) as both:
         announce(plane, both)
@@ -64,7 +64,7 @@ def two_replicas(plane: ControlPlane, folder: Path) -> Iterator[list[Replica]]:
 
 
 def account_view(plane: ControlPlane, account: str, me: str) -> Cluster:
-    """The cluster as a service account sees it: the roles of manifests/base are all it has."""
+    """Return the cluster as a service account sees it, with only the roles of manifests/base."""
     user = f"system:serviceaccount:{NAMESPACE}:{account}"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated")
     return Cluster(connect(str(plane.kubeconfig_for(user, groups=groups))), QUICK, me)
@@ -75,7 +75,7 @@ def rotator(plane: ControlPlane) -> Cluster:
 
 
 def run(plane: ControlPlane, asked: Asked, **changed: float) -> list[str]:
-    """A rotation, as the CronJob's account may do it; what it said."""
+    """Run a rotation with the account of the CronJob; return its output."""
     said: list[str] = []
     settings = replace(QUICK, **changed)  # type: ignore[arg-type]
     rotate(rotator(plane), asked, settings, Surroundings(sleep=time.sleep, tell=said.append))
@@ -83,7 +83,7 @@ def run(plane: ControlPlane, asked: Asked, **changed: float) -> list[str]:
 
 
 def is_whole(plane: ControlPlane) -> bool:
-    """Settled, served by both replicas, and exactly the one CA trusted."""
+    """Tell whether the phase is settled, both replicas serve the pair, and exactly its CA is trusted."""
     cluster = rotator(plane)
     parts, _ = cluster.read(now=now())
     seen = cluster.see(dial=True)
@@ -102,7 +102,7 @@ def opted_in_namespace(plane: ControlPlane) -> str:
 
 
 def announce(plane: ControlPlane, running: list[Replica]) -> None:
-    """What the endpoint controller would write for ready replicas, a slice a port."""
+    """Write what the endpoint controller would write for ready replicas: one slice a port."""
     for number, replica in enumerate(running):
         replica.ready.wait(30)
         plane.apply(endpoints(f"nvshare-webhook-{number}", [replica.port]))
@@ -113,7 +113,7 @@ def now() -> datetime:
 
 
 def endpoints(name: str, ports: list[int]) -> dict[str, object]:
-    """An EndpointSlice of the webhook's Service: a ready replica on this port, or none."""
+    """Return an EndpointSlice of the webhook's Service: a ready replica on each port, or none."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -125,7 +125,7 @@ def endpoints(name: str, ports: list[int]) -> dict[str, object]:
 
 
 def vgpu_pod(name: str = "one") -> str:
-    """A pod with one vGPU."""
+    """Return a pod with one vGPU."""
     container = {"name": "main", "image": "example/image", "resources": {"limits": {"nvshare.com/gpu": 1}}}
     return yaml.safe_dump(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}

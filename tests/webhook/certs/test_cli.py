@@ -73,6 +73,6 @@ def test_a_rotation_that_cannot_end_says_who_it_waits_for_and_exits_with_3(
 
     assert done.returncode == 3
     assert f":{port} does not finish a TLS handshake" in done.stderr
-    assert "All that was trusted still is" in done.stderr
+    assert "Every certificate that was trusted still is" in done.stderr
     assert status.returncode == 1
     assert f":{port} does not finish" in status.stdout

@@ -91,7 +91,7 @@ def test_a_lost_bundle_is_written_again_and_until_then_the_refusal_says_why(
 def test_killed_after_a_step_by_sigkill_the_next_run_ends_in_the_same_state(
     clean: ControlPlane, running: list[Replica], opted_in: str, step: int
 ) -> None:
-    """Three of its eight steps here; the drill dies after each, under load, and the simulation after each, always."""
+    """Try three of the eight steps; the drill tries each under load, and the simulation always tries each."""
     assert len(running) == 2
     with creating(lambda: create(clean, opted_in)) as answers:
         assert dies_after(clean, step)

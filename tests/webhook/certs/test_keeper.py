@@ -1,4 +1,4 @@
-"""The thread that keeps the certificate lives for ever: whatever the API server, or who stands before it, answers."""
+"""The thread that keeps the certificate never ends, whatever the API server or a proxy before it answers."""
 
 import base64
 import json
@@ -23,14 +23,14 @@ from webhook.certs.keeper import keep
 
 
 def answer(body: bytes, *, status: str = "200 OK", more: int = 0) -> bytes:
-    """An HTTP answer that promises so many bytes more than come."""
+    """Return an HTTP answer that promises more bytes than it has."""
     head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n"
     return f"{head}Content-Length: {len(body) + more}\r\n\r\n".encode() + body
 
 
 @contextmanager
 def answering(first: list[bytes], then: bytes) -> Iterator[str]:
-    """A server that answers the first requests so, and every later one otherwise; its URL."""
+    """Start a server with these answers for the first requests and another for the later ones; yield its URL."""
     left = list(first)
 
     def serve() -> None:
@@ -52,7 +52,7 @@ def answering(first: list[bytes], then: bytes) -> Iterator[str]:
 
 
 def whole_secret() -> bytes:
-    """A Secret with a certificate and nothing to mend; it is a configuration without entries, too."""
+    """Return a Secret that needs no repair; read as a webhook configuration, it has no entries."""
     now = datetime.now(UTC)
     authority = issue.new_authority(now=now, days=100)
     leaf = issue.new_leaf(authority, Settings().server_names, now=now, days=10)

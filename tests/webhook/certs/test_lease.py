@@ -1,4 +1,4 @@
-"""Who may rotate, and how a pair gets into its folder."""
+"""The Lease of a rotation, and the folder of a pair."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,11 +26,11 @@ def held(by: str, *, ago: float, seconds: float = 30) -> lease.Spec:
         pytest.param({"holderIdentity": "other", "renewTime": "soon"}, "", id="what it says cannot be read"),
     ],
 )
-def test_who_else_holds_it(spec: lease.Spec, holder: str) -> None:
+def test_another_holder_of_the_lease_is_named(spec: lease.Spec, holder: str) -> None:
     assert lease.holder(spec, "me", now=NOW) == holder
 
 
-def test_keeping_it_is_no_transition_and_taking_it_is() -> None:
+def test_keeping_the_lease_is_no_transition_and_taking_it_is() -> None:
     first = held("other", ago=60)
     taken = lease.claim(first, "me", now=NOW, seconds=30)
     kept = lease.claim(taken, "me", now=NOW + timedelta(seconds=10), seconds=30)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 @pytest.fixture
 def served(clean: ControlPlane, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Where the webhook serves, and its metrics."""
+    """Start the webhook; yield its URL and the URL of its metrics."""
     user = f"system:serviceaccount:{scene.NAMESPACE}:nvshare-webhook"
     kubeconfig = clean.kubeconfig_for(user, groups=("system:serviceaccounts", "system:authenticated"))
     program = Path(sys.executable).with_name("nvshare-webhook")

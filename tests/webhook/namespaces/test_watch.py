@@ -1,4 +1,4 @@
-"""The namespaces of a cluster: kept by a watch, asked for where the watch has not shown them."""
+"""The namespaces of a cluster: a watch keeps them; the API server is asked for one that the watch has not shown."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.api_server import FakeApiServer, Lines, Reply, event, fake_api_server, listed
 from webhook.admission.json_fields import Json
-from webhook.errors import NamespaceUnknown, NotSynced
+from webhook.errors import NotSynced
 from webhook.namespaces.watch import WatchedNamespaces, watch_cluster
 
 
@@ -41,8 +41,10 @@ def test_policies_follow_the_watch(fake: FakeApiServer) -> None:
     namespaces.start()
     _until(lambda: namespaces.names() == {"b"})
 
-    assert namespaces.known("b").max_gpus == 3
-    assert namespaces.policy_of("a").injection is None, "asked for, and not there"
+    known = namespaces.known("b")
+    assert known is not None
+    assert known.max_gpus == 3
+    assert namespaces.ask("a").injection is None, "the API server has no such namespace"
     namespaces.stop()
 
 
@@ -50,11 +52,12 @@ def test_policies_follow_the_watch(fake: FakeApiServer) -> None:
 def test_a_namespace_not_seen_yet_is_asked_for(fake: FakeApiServer, name: str) -> None:
     fake.answers = [Reply(_namespace(name, 3, multi_gpu="gang"))]
     namespaces = WatchedNamespaces(fake.api)
-    with pytest.raises(NamespaceUnknown):
-        namespaces.known(name)
+    assert namespaces.known(name) is None
 
-    assert namespaces.policy_of(name).mode == "gang"
-    assert namespaces.known(name).mode == "gang"
+    policy = namespaces.ask(name)
+
+    assert policy.mode == "gang"
+    assert namespaces.known(name) is policy
     assert fake.requests[0].path == f"/api/v1/namespaces/{name.replace('/', '%2F')}"
 
 
@@ -66,16 +69,16 @@ def test_a_namespace_not_seen_yet_is_asked_for(fake: FakeApiServer, name: str) -
         pytest.param(Reply({"metadata": 3}), id="an object of no such kind"),
     ],
 )
-def test_what_cannot_be_known_is_an_error_that_the_api_server_retries(fake: FakeApiServer, reply: Reply) -> None:
+def test_a_namespace_that_cannot_be_read_is_asked_for_again_later(fake: FakeApiServer, reply: Reply) -> None:
     fake.answers = [reply]
     with pytest.raises(NotSynced, match="'new' could not be read just now") as caught:
-        WatchedNamespaces(fake.api).policy_of("new")
+        WatchedNamespaces(fake.api).ask("new")
 
     assert caught.value.status == 503
 
 
 @pytest.mark.parametrize("strange", [[1], ["text"], [{"metadata": 3}]], ids=str)
-def test_namespaces_of_a_strange_form_are_asked_for_again(fake: FakeApiServer, strange: list[Json]) -> None:
+def test_a_list_of_a_strange_form_is_asked_for_again(fake: FakeApiServer, strange: list[Json]) -> None:
     fake.answers = [Reply(listed(*strange)), Reply(listed(_namespace("a", 5)))]
     namespaces = WatchedNamespaces(fake.api)
     namespaces.start()
@@ -96,7 +99,7 @@ def test_readiness_waits_for_the_first_list_and_age_counts_from_it(fake: FakeApi
 
 
 @pytest.mark.cluster
-def test_it_follows_a_real_api_server(api_server: ControlPlane, namespace: str) -> None:
+def test_the_watch_follows_a_real_api_server(api_server: ControlPlane, namespace: str) -> None:
     namespaces = watch_cluster(str(api_server.kubeconfig))
     namespaces.start()
     _until(lambda: namespace in namespaces.names())
@@ -106,15 +109,13 @@ def test_it_follows_a_real_api_server(api_server: ControlPlane, namespace: str) 
 
 
 def _is_opted_in(namespaces: WatchedNamespaces, name: str) -> bool:
-    """Return what the watch has shown; nobody asks."""
-    try:
-        return namespaces.known(name).injection == "enabled"
-    except NamespaceUnknown:
-        return False
+    """Return whether the watch has shown it; the API server is not asked."""
+    policy = namespaces.known(name)
+    return policy is not None and policy.injection == "enabled"
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    """Wait for what another thread changes without telling."""
+    """Wait for a change that another thread makes without a signal."""
     pause, end = threading.Event(), time.monotonic() + 30
     while not holds():
         assert time.monotonic() < end

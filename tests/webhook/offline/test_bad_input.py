@@ -1,4 +1,4 @@
-"""What a command cannot do is said in one sentence, with a remedy, and exit code 2; and keys are nobody else's."""
+"""Bad input to a command: one sentence of cause, a remedy, and exit code 2.  Keys are readable by their owner only."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ _ISSUE = ("certs", "issue", "--out", "{folder}/new")
         pytest.param(("certs", "status", "--kubeconfig", "{folder}/bytes"), "is no kubeconfig", id="one of bytes"),
     ],
 )
-def test_it_is_said_in_a_sentence(
+def test_bad_input_to_a_command_is_refused_with_a_remedy(
     command: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text").write_text("some words")

@@ -47,6 +47,6 @@ def test_inject_writes_the_completed_pod(case: Case, tmp_path: Path, capsys: pyt
 
 
 def _only_adds_ours(given: Any, written: Any) -> bool:
-    """Nothing but what the case's patch says was changed: the paths of a diff are of fields that we write."""
+    """Tell whether only fields that we write differ."""
     ours = ("/env", "/volume", "/metadata/annotations", "/affinity", "/resources/limits", "/resources/requests")
     return all(any(part in item["path"] for part in ours) for item in jsonpatch.make_patch(given, written))

@@ -18,7 +18,7 @@ ENABLED = ("--injection", "enabled")
 
 
 def _object(version: str, kind: str, spec: Json) -> Json:
-    """An object of that kind around a pod's spec."""
+    """Return an object of that kind around the spec of a pod."""
     template: Any = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
     for step in reversed(POD_PLACES[version, kind]):
         template = [template] if step == "*" else {step: template}
@@ -66,7 +66,7 @@ def test_a_volcano_job_has_a_template_a_task(tmp_path: Path, capsys: Any) -> Non
     ]
 
 
-def test_what_makes_no_pods_is_written_as_it_was(tmp_path: Path, capsys: Any) -> None:
+def test_an_object_without_pods_is_written_unchanged(tmp_path: Path, capsys: Any) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\ndata:\n  port: '22:22'\n  flag: 'y'\n  big: '1e3'\n"
     (tmp_path / "c.yaml").write_text(text)
     assert main(["inject", "-f", str(tmp_path / "c.yaml"), *ENABLED]) == 0
@@ -133,7 +133,7 @@ def test_a_namespace_with_a_value_we_do_not_know(tmp_path: Path, capsys: Any) ->
         ("kind: 3\n", "'kind' must be text"),
     ],
 )
-def test_bad_input_is_said_in_a_sentence(content: str, says: str, tmp_path: Path, capsys: Any) -> None:
+def test_bad_input_gets_a_cause_and_a_remedy(content: str, says: str, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "bad.yaml").write_text(content)
     for command in ("check", "inject"):
         assert main([command, "-f", str(tmp_path / "bad.yaml"), *ENABLED]) == 2

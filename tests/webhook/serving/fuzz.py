@@ -24,7 +24,7 @@ _ACCEPTED = frozenset((b"200", b"400", b"413", b"415"))
 
 
 def base_review() -> dict[str, Any]:
-    """A small review with every field that a rule reads."""
+    """Return a small review with every field that a rule reads."""
     container = {
         "name": "main",
         "image": "i",
@@ -59,7 +59,7 @@ def base_review() -> dict[str, Any]:
 
 
 def _places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in the review."""
+    """Yield every place in the review."""
     if path:
         yield path
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
@@ -79,7 +79,7 @@ class Mutator:
         self.touched_by_rules = 0
 
     def body(self) -> bytes:
-        """One body: mostly a wrong value at some place, sometimes broken or deep."""
+        """Make one body: mostly with a wrong value at some place, sometimes broken or deep."""
         dice = self._random.random()
         if dice < 0.1:
             return self._broken()
@@ -130,7 +130,7 @@ class Pipeline:
         self._answers = self._socket.makefile("rb")
 
     def ask(self, bodies: list[bytes]) -> list[tuple[bytes, bytes]]:
-        """Each answer's status and content."""
+        """Return the status and content of each answer."""
         self._socket.sendall(b"".join(_HEAD % len(body) + body for body in bodies))
         return [self._answer() for _ in bodies]
 
@@ -150,7 +150,7 @@ _HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n
 
 
 def fuzz(port: int, authority: Path, *, mutations: int, seed: int) -> str:
-    """Sends that many mutated reviews; raises at the first answer that no client's fault explains."""
+    """Send that many mutated reviews; raise at the first answer that blames no fault of the client."""
     mutator, pipeline = Mutator(seed), Pipeline(port, authority)
     statuses: Counter[bytes] = Counter()
     for _ in range(mutations // BATCH):

@@ -25,7 +25,7 @@ _NAMESPACES = 20
 
 @contextmanager
 def served(*arguments: str) -> Iterator[tuple[Server, Files]]:
-    """A server with twenty opted-in namespaces of random settings."""
+    """Start a server with twenty opted-in namespaces of random settings."""
     with tempfile.TemporaryDirectory() as name:
         files = Files(Path(name))
         write_set(files.folder, ("127.0.0.1",), days=2)
@@ -40,7 +40,7 @@ def served(*arguments: str) -> Iterator[tuple[Server, Files]]:
 
 
 def fuzz_raw(mutations: int) -> str:
-    """Raw mutations; the server answers each, and goes on."""
+    """Send raw mutations; the server must answer each and go on."""
     with served() as (server, files):
         figures = fuzz(server.port, files.authority, mutations=mutations, seed=1)
         assert Connection(server.port, files.authority).post(body())[0] == 200
@@ -48,7 +48,7 @@ def fuzz_raw(mutations: int) -> str:
 
 
 def fuzz_pods(pods: int) -> str:
-    """Generated pods; of each the properties hold."""
+    """Send generated pods; the properties must hold for each."""
     verdicts: Counter[str] = Counter()
     with served() as (server, files):
         pipeline = Pipeline(server.port, files.authority)

@@ -1,4 +1,4 @@
-"""What is counted of a pod that both webhooks were asked about."""
+"""The counts of a pod that comes to both webhooks."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.fakes.pods import container, pod
 from tests.webhook.cases import review_of
 from webhook.admission.decision import Stage, Volumes
 from webhook.admission.namespace_policy import policy_of
-from webhook.admission.review import answer
+from webhook.admission.review import answer, read_request
 from webhook.serving.metrics import Metrics
 
 
@@ -15,7 +15,7 @@ def test_a_violation_counts_once_a_pod(injection: str) -> None:
     metrics, policy = Metrics(), policy_of("team-a", {"nvshare.com/injection": injection}, {})
     for stage in (Stage.MUTATE, Stage.VALIDATE):
         review = review_of(pod(container("main", 2)))
-        result = answer(review, stage, namespace_of=lambda _: policy, volumes=Volumes.AUTO)
+        result = answer(read_request(review, stage), policy, volumes=Volumes.AUTO)
         metrics.count(f"/{stage}", result, seconds=0.001, bytes_in=100)
         if injection == "enabled":
             break  # the API server does not go on with a pod that is refused

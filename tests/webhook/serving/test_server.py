@@ -1,4 +1,4 @@
-"""The server as its clients meet it, over TLS: what it answers to good, bad, slow, silent and many."""
+"""The server as its clients see it, over TLS: its answers to good, bad, slow, silent and many clients."""
 
 import http.client
 import json
@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -159,6 +160,27 @@ def test_a_hundred_stalled_clients_keep_nobody_waiting(server: Server, files: Fi
     assert took <= 1.0
 
 
+def test_more_silent_clients_than_places_keep_no_review_waiting(files: Files) -> None:
+    places = 16
+    limits = ("--connections", str(places), "--handshake-seconds", "600")
+    with (
+        serving(files.cert, files.key, *files.arguments, *limits) as server,
+        hold(STALLS[0], server.port, files.authority, count=3 * places),
+    ):
+        good = Connection(server.port, files.authority)
+        assert good.post(body())[0] == 200
+        good.close()
+
+
+def test_more_silent_clients_than_places_on_the_metrics_port_keep_no_scrape_waiting(
+    server: Server, files: Files
+) -> None:
+    metrics_port = urlsplit(server.metrics_url).port
+    assert metrics_port
+    with hold(STALLS[0], metrics_port, files.authority, count=300):
+        assert "nvshare_webhook_in_flight" in server.metrics()
+
+
 def test_a_half_handshake_is_dropped_after_its_deadline(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as half:
         half.sendall(b"\x16\x03\x01")
@@ -276,7 +298,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", *(["::1"] if socket.has_dualstack_ipv6() else [])])
 def test_without_a_host_every_address_is_served(address: str) -> None:
-    """An API server of an IPv6 cluster calls a pod's IPv6 address."""
+    """Serve IPv6 too: the API server of an IPv6 cluster calls the IPv6 address of a pod."""
     with bind("any", 0, "port") as listener, socket.create_connection((address, listener.getsockname()[1])):
         assert listener.accept()
 

@@ -80,7 +80,7 @@ def test_64_at_once_and_none_fails(plane: ControlPlane) -> None:
         assert max(took for _, took in answers) < 5.0  # the drill holds it to 0.5 s, with the machine to itself
 
 
-def test_pods_that_do_not_concern_us_make_no_call(plane: ControlPlane, running: Server) -> None:
+def test_pods_without_vgpus_make_no_call(plane: ControlPlane, running: Server) -> None:
     client = ApiClient(plane)
     before = running.reviews()
     for namespace in ("on", "off", "kube-system"):
@@ -106,8 +106,8 @@ def test_a_namespace_is_known_the_moment_it_exists(plane: ControlPlane) -> None:
 # The tests below register servers of their own in the place of the one above, so they come after it.
 
 
-def test_what_another_webhook_undid_is_refused(plane: ControlPlane, pair: Pair) -> None:
-    """The validating half alone: it meets pods that lack what the mutating half puts in."""
+def test_a_pod_that_another_webhook_changed_back_is_refused(plane: ControlPlane, pair: Pair) -> None:
+    """Register the validating webhook alone: its pods lack what the mutating webhook writes."""
     with serving(pair.cert, pair.key, "--kubeconfig", str(plane.kubeconfig), "--drain-seconds", "0") as server:
         mutating, validating = registered(server, pair.bundle)
         plane.kubectl("delete", "--ignore-not-found", f"{mutating['kind']}/{mutating['metadata']['name']}")
@@ -196,7 +196,7 @@ def test_certificates_replaced_20_times_under_load(plane: ControlPlane, tmp_path
 
 
 def _swap(folder: Path, source: Path) -> None:
-    """As the kubelet changes a Secret's files: a new folder, and one rename of the link to it."""
+    """Change the files as the kubelet changes those of a Secret: a new folder, and one rename of the link to it."""
     new = folder / f"..{source.name}"
     new.mkdir()
     for name in ("tls.crt", "tls.key"):

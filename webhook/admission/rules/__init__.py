@@ -1,6 +1,6 @@
-"""The table of rules: everything that can refuse a pod, a change of one, or a Namespace, in one order.
+"""The table of rules: every rule that can refuse a pod, a change of a pod, or a Namespace.
 
-Each theme has a module with its entries; the order here is the order of codes in an answer.
+Each theme has a module with its entries.  The rule it owns: the order here is the order of the codes in an answer.
 """
 
 from webhook.admission.rule import PodRule

@@ -1,4 +1,4 @@
-"""Our own annotations on a pod: every key known, every value in its grammar, none beyond the namespace's ceiling."""
+"""Rules on our annotations of a pod: known keys, values of the grammar, none above the ceiling of the namespace."""
 
 from collections.abc import Callable
 
@@ -49,7 +49,7 @@ _CEILINGS: dict[str, tuple[Callable[[str], int], Callable[[NamespacePolicy], int
 
 
 def _beyond_ceilings(facts: Facts) -> Offenders:
-    """Annotations beyond their ceiling; a value that cannot be read is another rule's."""
+    """Find annotations above their ceiling; a value that cannot be read is left to the rule `BadValue`."""
     found: list[str] = []
     if not facts.pod.annotations:
         return ()
@@ -126,8 +126,8 @@ RULES: tuple[PodRule, ...] = (
 )
 
 
-# A pod without vGPUs may have 60,000 annotations.  The keys that anybody reads are looked up one by one; for others of
-# our domain, which nobody reads, only so many annotations are searched.
+# A pod without vGPUs may have 60,000 annotations.  The keys that we read are looked up one by one.  Other keys of our
+# domain, which no program reads, are searched only where there are not too many annotations.
 _READ_BY_US = cel.texts((*(word.key for word in POD_ANNOTATIONS), *WRITTEN_BY_US))
 _BEFORE, _AFTER = (f"{holder}.metadata.?annotations" for holder in ("oldObject", "object"))
 
@@ -140,7 +140,7 @@ CHANGES_OURS = (
     f"{_READ_BY_US}.exists(k, {_BEFORE}[?k] != {_AFTER}[?k])"
     f" || {_has_unknown(_BEFORE + '.orValue({})')} || {_has_unknown(_AFTER + '.orValue({})')}"
 )
-"""The condition under which the rule on changes is looked at: cheap, whatever the pod's size."""
+"""The condition under which the rule on changes is evaluated; it is cheap for a pod of any size."""
 
 
 def _others_cel(holder: str, condition: str) -> str:

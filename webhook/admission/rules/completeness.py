@@ -1,6 +1,6 @@
-"""What is left to say when everybody else has had the pod: the completed pod must still be complete.
+"""Rules that come last: after every other webhook, the completed pod must still be complete.
 
-And, for pods in files, what the API server says by itself.
+For pods in files there is also the rule on quantities, which the API server checks by itself.
 """
 
 from contract import names

@@ -1,4 +1,4 @@
-"""How many vGPUs a container asks for, and what else it asks for beside them."""
+"""Rules on the number of vGPUs of a container, and on GPUs that the pod asks for in another way."""
 
 from contract import names
 from contract.reasons import ReasonCode
@@ -9,7 +9,7 @@ from webhook.admission.pod import Container, Pod
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule
 
 OTHER_GPU_PREFIXES = ("nvidia.com/", "volcano.sh/vgpu-", "deviceclass.resource.kubernetes.io/")
-"""Resources that bring a GPU past our queue."""
+"""Resources that give a GPU without a turn in our queue."""
 
 
 def _without_mode(facts: Facts) -> Offenders:
@@ -29,7 +29,7 @@ def _other_resources(container: Container) -> list[str]:
 
 
 def other_gpus(pod: Pod) -> Offenders:
-    """What in the pod brings a GPU past our queue."""
+    """Return the requests of the pod that give a GPU without a turn in our queue."""
     found = ((container, _other_resources(container)) for container in pod.containers)
     resources = tuple(f"container '{item.name}' asks {' and '.join(keys)}" for item, keys in found if keys)
     return (*resources, *(("the pod has resourceClaims",) if read_list(pod.spec, "resourceClaims") else ()))

@@ -1,6 +1,6 @@
-"""Variables that steer the hook, the loader or NVIDIA's runtime: ours to set in a container with a vGPU.
+"""Rules on the variables that steer the hook, the loader or NVIDIA's runtime: in a container with a vGPU we set them.
 
-Exactly what the webhook itself would write may stand there; so its own output passes.
+The rule it owns: exactly the value that the webhook itself would write may stand there, so its own output passes.
 """
 
 from collections.abc import Iterable
@@ -67,7 +67,7 @@ _GIVEN = (
     f"({cel.VGPUS} > 1 && e.?value.orValue('') in {cel.texts(MODES_OF_SEVERAL)} && variables.completed_as.contains("
     "' ' + c.name + '=' + e.?value.orValue('') + ' '))"
 )
-"""By the word of the namespace as its completer knew it; the API server may know a newer one, or an older."""
+"""The mode that the completed pod got from its namespace.  The API server may know a newer annotation, or an older."""
 _OURS = (
     f"((e.name == {cel.text(names.ENV_MODE)} && (e.?value.orValue('') == {_MODE} || {_GIVEN}))"
     f" || (c.?envFrom.orValue([]).size() > 0"

@@ -1,4 +1,4 @@
-"""Whether this namespace takes part at all, and whether what it says can be relied upon."""
+"""Rules on the namespace: it must take part, and its labels and annotations must be valid."""
 
 from contract import names
 from contract.grammar import NAMESPACE_ANNOTATIONS, NAMESPACE_LABELS, WRITTEN_BY_US, Injection
@@ -23,7 +23,7 @@ def _not_opted_in(facts: Facts) -> Offenders:
 
 
 def problems_cel(labels: str, annotations: str) -> str:
-    """What `namespace_problems` says, in CEL."""
+    """Return `namespace_problems` as a CEL expression."""
     parts = (
         *(
             cel.either(

@@ -1,4 +1,4 @@
-"""Pods of a kind that cannot share a GPU: bound by hand, with NVIDIA's runtime and no GPU, of another system."""
+"""Rules on pods that cannot share a GPU: bound by hand, with NVIDIA's runtime but no GPU, or for Windows."""
 
 from contract.reasons import ReasonCode
 from webhook.admission import cel

@@ -1,6 +1,6 @@
-"""Privileges with which a pod that shares a GPU could leave its turn, its memory cap or its container.
+"""Rules on privileges with which a pod that shares a GPU could escape its turn, its memory cap or its container.
 
-A namespace may grant each by name (`nvshare.com/allow`).
+A namespace may grant each privilege by name (`nvshare.com/allow`).
 """
 
 from contract import names
@@ -11,7 +11,7 @@ from webhook.admission.json_fields import read_flag
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 
 STRONG_CAPABILITIES = ("SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "DAC_READ_SEARCH", "BPF", "ALL")
-"""Each leads out of the container: kernel modules, the machine's ports, the node's files by handle, kernel memory."""
+"""Each leads out of the container: kernel modules, ports of the machine, files of the node by handle, kernel memory."""
 _NAMED = f"{', '.join(STRONG_CAPABILITIES[:-1])} or {STRONG_CAPABILITIES[-1]}"
 
 

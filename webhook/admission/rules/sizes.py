@@ -1,7 +1,7 @@
 """How large a pod may be where GPUs are shared, so that each rule can be decided in time.
 
-The API server counts the steps of an expression and gives up with words of its own, and the time of a loop in CEL grows
-with the square of its rounds.  So these limits come first, and where one is passed no other rule looks at the pod.
+The API server counts the steps of an expression and gives up with a message of its own, and the time of a loop in CEL
+grows with the square of its rounds.  So these limits come first.  Where one is passed, no other rule looks at the pod.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _LETTERS = "characters in the paths of its volumes, mounts, devices and terminat
 
 @dataclass(frozen=True)
 class Total:
-    """Something that is counted over all containers: what, how many at most, how many a container `c` has."""
+    """A limit over all containers: the thing that is counted, how many at most, and how many a container `c` has."""
 
     what: str
     most: int
@@ -94,7 +94,7 @@ def _paths(containers: tuple[Container, ...], volumes: list[Json]) -> Iterator[s
     for item in containers:
         yield from (read_text(mount, "mountPath") for mount in item.mounts)
         yield from (read_text(device, "devicePath") for device in item.devices)
-        yield item.last_words
+        yield item.termination_message_path
     yield from (read_text(read_map(volume, "hostPath"), "path") for volume in volumes)
 
 
@@ -135,7 +135,7 @@ VARIABLES = {
     ),
     "letters": f"{_letters_cel('variables.containers')} + {_HOST_LETTERS}",
 }
-"""Of the policies; none looks into a list before its length is known."""
+"""The variables of the policies; none looks into a list before its length is checked."""
 DEBUG_VARIABLES = {
     "debuggers": "object.spec.?ephemeralContainers.orValue([])",
     "new_debug": f"variables.debuggers.size() > {MOST_DEBUGGERS} ? [] : variables.debuggers"
@@ -146,13 +146,25 @@ DEBUG_VARIABLES = {
 
 
 def are_few(containers: str) -> str:
-    """A condition: the containers are within the limits that are counted over them, so that loops over them end."""
+    """Return the condition that the containers keep the limits counted over them, so that loops over them end."""
     totals = " && ".join(f"{_sum('cs', total.cel)} <= {total.most}" for total in TOTALS)
     return f"[{containers}].all(cs, cs.size() <= {cel.MOST_CONTAINERS} && {totals})"
 
 
+def has_host_paths_or_many(spec: str) -> str:
+    """A condition: the pod has a hostPath volume, or too many volumes to look for one."""
+    volumes = f"{spec}.?volumes.orValue([])"
+    return f"({volumes}.size() > {MOST_VOLUMES} || {volumes}.exists(v, has(v.hostPath)))"
+
+
+def is_large(spec: str) -> str:
+    """A condition: the containers are more or larger than they may be; of volumes and keys it says nothing."""
+    containers = f"{spec}.?initContainers.orValue([]) + {spec}.containers"
+    return f"[{containers}].exists(every, !({are_few('every')}) || {_letters_cel('every')} > {MOST_LETTERS})"
+
+
 def _in_turn(first: str, then: str, last: str) -> str:
-    """The first of three lists of texts that is not empty; the next is not computed before it is needed."""
+    """Return the first of three lists that is not empty; a list is computed only where it is needed."""
     return f"size({first}) > 0 ? {first} : size({then}) > 0 ? {then} : {last}"
 
 

@@ -1,6 +1,6 @@
-"""Folders of the node that a pod may not reach, and folders of a container that are ours.
+"""Rules on paths: folders of the node that a pod may not reach, and folders of a container that are ours.
 
-Paths are compared as they will resolve.
+The rule it owns: paths are compared in their resolved form.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,14 @@ from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 OUR_FOLDERS = (paths.CONTAINER_HOOK_FOLDER, paths.CONTAINER_SOCKETS)
 _OURS = tuple(resolve(folder) for folder in OUR_FOLDERS)
 _PRELOAD_FILE = resolve(paths.CONTAINER_PRELOAD_FILE)
-"""Names the hook to the loader.  A mount over a parent lies below the allocation's: only one on the file counts."""
+"""The file that names the hook to the loader.  A mount over a parent folder lies below the mount of the allocation, so
+only a mount on the file itself is refused."""
 _GUARDED = tuple(resolve(folder) for folder in paths.GUARDED_FOLDERS)
 _UNGUARDED = tuple(resolve(folder) for folder in paths.UNGUARDED_FOLDERS)
 
 
 def is_guarded_host_path(text: str) -> bool:
-    """A path on the node that is, holds or lies above a guarded folder."""
+    """Tell whether a path on the node is a guarded folder, lies in one, or holds one."""
     path = resolve(text)
     if any(is_within(path, folder) for folder in _UNGUARDED):
         return False
@@ -54,7 +55,7 @@ def _taken_names(facts: Facts) -> Offenders:
 
 
 def touches_our_folders(text: str) -> bool:
-    """A mountPath that will resolve to a folder of ours, one in it, a parent of it, or to the file of the loader."""
+    """Tell whether a path resolves to a folder of ours, into one, to a parent of one, or to the file of the loader."""
     path = resolve(text)
     return climbs_too_often(text) or is_within(path, _PRELOAD_FILE) or any(touches(path, folder) for folder in _OURS)
 
@@ -62,15 +63,15 @@ def touches_our_folders(text: str) -> bool:
 def _in_the_way(facts: Facts) -> Offenders:
     mounts = _mounts(facts.sharing, lambda mount: touches_our_folders(mount.get("mountPath") or ""))
     files = [
-        f"terminationMessagePath '{item.last_words}' in container '{item.name}'"
+        f"terminationMessagePath '{item.termination_message_path}' in container '{item.name}'"
         for item in facts.sharing
-        if item.last_words and touches_our_folders(item.last_words)
+        if item.termination_message_path and touches_our_folders(item.termination_message_path)
     ]
     return (*mounts, *files)
 
 
 def _mounts(containers: tuple[Container, ...], is_bad: Callable[[Json], bool], *, ours: bool = False) -> Offenders:
-    """The bad mounts of each container, among those of our volumes or among all others."""
+    """Find the bad mounts of each container: among the mounts of our volumes, or among all others."""
     found = []
     for container in containers:
         bad = [
@@ -92,12 +93,16 @@ def _debug_in_proc(facts: Facts) -> Offenders:
 
 
 def _paths_in_proc(containers: tuple[Container, ...]) -> Offenders:
-    """The paths in `/proc` of each container, whatever is put there."""
+    """Find the paths of each container that lead through `/proc`: mounts, devices and termination messages."""
     found = []
     for item in containers:
         mounts = [f"mountPath '{path}'" for path in _each(item.mounts, "mountPath") if passes_proc(path)]
         devices = [f"devicePath '{path}'" for path in _each(item.devices, "devicePath") if passes_proc(path)]
-        file = [f"terminationMessagePath '{item.last_words}'"] if passes_proc(item.last_words) else []
+        file = (
+            [f"terminationMessagePath '{item.termination_message_path}'"]
+            if passes_proc(item.termination_message_path)
+            else []
+        )
         if bad := mounts + devices + file:
             found.append(f"{' and '.join(bad)} in container '{item.name}'")
     return tuple(found)
@@ -115,8 +120,8 @@ def _debug_mounts(facts: Facts) -> Offenders:
     return _mounts(facts.new_ephemeral, lambda _: True, ours=True)
 
 
-# The same in CEL.  A pod may have 20,000 mounts, and the API server counts each step: the first test is a cheap one
-# that lets innocent paths go, the second resolves the path.
+# The same in CEL.  A pod may have 20,000 mounts, and the API server counts each step.  So a cheap test comes first,
+# which lets innocent paths pass; only suspect paths are resolved.
 _IS_OUR_VOLUME = (
     "("
     + " || ".join(
@@ -137,7 +142,8 @@ _IS_OUR_MOUNT = (
 )
 _NAMED_OURS = f"m.name in {cel.texts(OUR_VOLUMES)}"
 _SUSPECT = "(size({0}) < 9 || {0}.contains('nvshare') || {0}.contains('.') || {0}.contains('//') || {0}.endsWith('/'))"
-"""What touches ours is short, names us, or has a dot (`..`, the loader's file) or a slash too many, however spelled."""
+"""A path that touches our folders is short, has our name in it, or has a dot (`..`, the file of the loader) or a slash
+too many."""
 _OUR_FOLDERS_CEL = cel.texts(folder + "/" for folder in _OURS)
 
 
@@ -171,7 +177,7 @@ _PLACES_CEL = (
 
 
 def _in_proc_cel(containers: str) -> str:
-    """For each container the paths of `_paths_in_proc`, in the same words."""
+    """Return `_paths_in_proc` as a CEL expression that yields the same texts."""
     fields = cel.texts(("mountPath", "devicePath", "terminationMessagePath"))
     shown = f"{_PLACES_CEL}[f].filter(t, {cel.passes_proc('t')}).map(t, f + \" '\" + t + \"'\").join(' and ')"
     found = f"{fields}.map(f, {shown}).filter(t, t != '').join(' and ')"

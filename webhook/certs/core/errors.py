@@ -1,32 +1,32 @@
-"""The package's exception family: each says what stands still and what would move it.
+"""The errors of this package; each text says what stands still and what an operator can do.
 
-`exit_code` is what the command line returns for it.
+`exit_code` is the exit code of the command.
 """
 
 
 class CertificateError(Exception):
-    """Base: a certificate could not be read, issued, published or confirmed."""
+    """The base: a certificate could not be read, issued, published or confirmed."""
 
     exit_code = 1
 
 
 class BadSetting(CertificateError):
-    """A flag or variable with a value that cannot be."""
+    """A flag or variable has an impossible value."""
 
     exit_code = 2
 
 
 class Unreachable(CertificateError):
-    """The API server did not answer, or does not let us."""
+    """The API server did not answer, or refused us."""
 
     exit_code = 2
 
 
 class Conflict(CertificateError):
-    """Somebody else wrote the object since we read it: look again."""
+    """Another writer changed the object since we read it: look again."""
 
 
 class StandsStill(CertificateError):
-    """A rotation waits for something that does not come; all that was trusted still is."""
+    """A rotation waits for an event that does not come; every certificate that was trusted still is."""
 
     exit_code = 3

@@ -1,6 +1,6 @@
-"""Makes keys and certificates: a CA, and serving certificates under it.  EC P-256 throughout.
+"""Make keys and certificates: a CA, and serving certificates under it.  All keys are EC P-256.
 
-Every CA has a subject of its own, so that two that are trusted at once are never mistaken for each other.
+The rule it owns: every CA has a subject of its own, so that two CAs that are trusted at once are never confused.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CLOCK_SKEW = timedelta(hours=1)
-"""How far a node's clock may be behind ours without refusing a certificate just made."""
+"""A node whose clock is behind by no more than this accepts a new certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Pair:
 
 
 def new_authority(*, now: datetime, days: float) -> Pair:
-    """A CA that signs serving certificates and nothing else."""
+    """Make a CA that signs serving certificates and nothing else."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     subject = _name(f"nvshare-webhook CA {now:%Y-%m-%d} {serial & 0xFFFFFFFF:08x}")
@@ -43,10 +43,10 @@ def new_authority(*, now: datetime, days: float) -> Pair:
 
 
 def new_leaf(authority: Pair, server_names: Sequence[str], *, now: datetime, days: float) -> Pair:
-    """A serving certificate under `authority`; it never outlives it."""
+    """Make a serving certificate under `authority`; it never outlives its CA."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     signer = serialization.load_pem_private_key(authority.key, None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # `material` lets no other CA through
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # `secret` lets no other CA through
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         _builder(_name(server_names[0]), issuer.subject, x509.random_serial_number())

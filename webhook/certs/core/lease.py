@@ -1,6 +1,6 @@
-"""Who may rotate: the grammar of a Lease, decided from what it says.
+"""The Lease: it says which process may rotate.
 
-A Lease keeps two rotations from talking at once; what keeps the Secret right is its version.
+A Lease keeps two rotations from working at once.  It does not protect the Secret: the version of the Secret does.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ Spec = dict[str, Any]
 
 
 def holder(spec: Mapping[str, Any], me: str, *, now: datetime) -> str:
-    """Who else holds the Lease at `now`; empty when nobody does, or we do."""
+    """Return the name of another holder of the Lease at `now`; empty where it is free or ours."""
     name = spec.get("holderIdentity") or ""
     if name in ("", me):
         return ""
@@ -20,7 +20,7 @@ def holder(spec: Mapping[str, Any], me: str, *, now: datetime) -> str:
 
 
 def claim(spec: Mapping[str, Any], me: str, *, now: datetime, seconds: float) -> Spec:
-    """The Lease in our hand."""
+    """Return the Lease with us as its holder."""
     moment = _text(now)
     ours = spec.get("holderIdentity") == me
     return {
@@ -33,7 +33,7 @@ def claim(spec: Mapping[str, Any], me: str, *, now: datetime, seconds: float) ->
 
 
 def free(spec: Mapping[str, Any], *, now: datetime) -> Spec:
-    """The Lease out of our hand."""
+    """Return the Lease without a holder."""
     return {**spec, "holderIdentity": "", "renewTime": _text(now), "leaseDurationSeconds": 1}
 
 

@@ -1,10 +1,10 @@
-"""What a rotation does next.  Pure: what was seen goes in, one step comes out; the clock is an argument.
+"""The next step of a rotation.  It is pure: what was seen goes in, one step comes out; the clock is an argument.
 
-The one rule: no replica is ever told to serve a certificate before every configuration trusts its CA, and no CA is
-dropped before every ready replica serves a certificate of another.  Each step leaves the Secret in a state from which
-the next run goes on, so nothing is remembered anywhere else.
+The rule it owns: no replica is told to serve a certificate before every configuration trusts its CA, and no CA is
+dropped before every ready replica serves a certificate of another CA.  Each step leaves the Secret in a state from
+which the next run goes on, so no other memory is needed.
 
-    settled -> publish   the next CA and certificate are in the Secret; nobody serves them
+    settled -> publish   the next CA and certificate are in the Secret; no replica serves them
     publish -> trust     both CAs stand in every configuration
     trust   -> serve     `trust_seconds` later the new certificate takes the old one's place
     serve   -> linger    every ready replica was dialled and serves it
@@ -24,20 +24,20 @@ from webhook.certs.core.settings import Settings
 
 
 class Asked(StrEnum):
-    """What a run was asked to change."""
+    """The change that a run was asked for."""
 
     NOTHING = "nothing"
-    """Finish what was begun, repair what is broken."""
+    """Finish what was begun, and repair what is broken."""
     DUE = "due"
-    """And renew what nears its end."""
+    """The same, and renew what is near its end."""
     LEAF = "leaf"
     AUTHORITY = "authority"
 
 
 class Act(Enum):
-    """What a step does to the world."""
+    """The effect of a step."""
 
-    FOUND = "issue a CA and a serving certificate; nobody trusted anything before"
+    FOUND = "issue a CA and a serving certificate; no CA was trusted before"
     START = "issue the next CA and certificate beside the present ones"
     RENEW = "issue a serving certificate under the present CA"
     PUBLISH = "write the trusted CAs into every configuration"
@@ -50,12 +50,12 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found outside the Secret."""
+    """The state outside the Secret."""
 
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
-    """What each entry of the configurations trusts."""
+    """The CAs that each entry of the configurations trusts."""
     served: Mapping[str, bytes | str] = field(default_factory=dict)
-    """What each ready replica serves: its certificate as DER, or in words why that could not be seen."""
+    """The certificate that each ready replica serves, as DER, or a text that says why it could not be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Step:
     bundle: Bundle = field(default_factory=Bundle)
     seconds: float = 0.0
     planned: bool = False
-    """A wait whose end is known: it does not try anybody's patience."""
+    """The end of the wait is known, so it does not count against `patience_seconds`."""
 
 
 def decide(material: Material, seen: Seen, asked: Asked, *, now: datetime, settings: Settings) -> Step:
-    """The next step from here."""
+    """Return the next step."""
     return _Decision(material, seen, asked, now, settings).step()
 
 
@@ -173,7 +173,7 @@ class _Decision:
         return self._mark(Phase.SERVE, f"not every replica serves the new certificate: {behind}") if behind else None
 
     def _behind(self) -> str:
-        """Who does not serve the Secret's certificate, in words; empty when everybody does."""
+        """Name the replicas that do not serve the certificate of the Secret; return the empty text where all do."""
         if not self.seen.served:
             return "no replica of the webhook is ready: see its pods' events and logs"
         wanted = to_der(self.material.serving.certificate) if self.material.serving else b""
@@ -184,7 +184,7 @@ class _Decision:
         )
 
     def _somebody_is_trusted(self) -> bool:
-        """Whether a change could refuse what works now: some entry trusts a CA, and some replica answers."""
+        """Tell whether a change could break what works now: some entry trusts a CA, and some replica answers."""
         answers = any(isinstance(found, bytes) for found in self.seen.served.values())
         return answers and any(unexpired(bundle, self.now) for bundle in self.seen.bundles.values())
 
@@ -197,7 +197,7 @@ class _Decision:
         return self._ends_within(serving.certificate, days) and ends_at(serving.certificate) < at_most
 
     def _authority_is_due(self) -> bool:
-        """In its last hours also unasked: no serving certificate can outlive it."""
+        """Tell whether the CA must be replaced; in its last hours even unasked, since no certificate outlives it."""
         days = {Asked.DUE: self.settings.authority_renew_days}.get(self.asked, self.settings.urgent_hours / 24)
         authority = self.material.authority
         return authority is not None and self._ends_within(authority.certificate, days)
@@ -227,8 +227,8 @@ _PHASES = {
 }
 
 
-def hurts(material: Material, seen: Seen, *, now: datetime, settings: Settings) -> str:
-    """Why the webhook itself must lend a hand at once, in words; empty when the CronJob's time is early enough."""
+def needs_repair(material: Material, seen: Seen, *, now: datetime, settings: Settings) -> str:
+    """Return why the webhook itself must repair at once; the empty text where the CronJob comes early enough."""
     authority, serving = material.authority, material.serving
     if serving is None or not is_current(serving.certificate, now):
         return "there is no usable serving certificate"

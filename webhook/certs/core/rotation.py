@@ -1,7 +1,7 @@
-"""The loop of a rotation: look, ask the core for one step, do it, look again, until nothing is left to do.
+"""The loop of a rotation: look, ask `phases` for one step, do it, look again, until no step is left.
 
-Knows the outside only as a `World`, so that tests may kill it after any step.  Keeps nothing between two looks but its
-patience.
+It knows the cluster only as a `World`, so that a test can kill it after any step.  The rule it owns: between two looks
+it remembers only what was asked and how long it has waited.
 """
 
 from collections.abc import Callable
@@ -17,40 +17,40 @@ from webhook.certs.core.settings import Settings
 
 
 class World(Protocol):
-    """The cluster as a rotation sees it.  Every call may raise Unreachable; those that write, Conflict."""
+    """The cluster as a rotation sees it.  Every call may raise Unreachable; a call that writes may raise Conflict."""
 
     def read(self, *, now: datetime) -> tuple[Material, str]:
-        """The Secret's usable parts, and its version: empty when there is none."""
+        """Return the usable parts of the Secret and its version; the version is empty where there is no Secret."""
 
     def write(self, material: Material, version: str) -> None:
-        """Write the Secret, if it still has that version."""
+        """Write the Secret if it still has that version."""
 
     def see(self, *, dial: bool) -> Seen:
-        """What the configurations trust, and (when `dial`) what the ready replicas serve."""
+        """Look which CAs the configurations trust and, with `dial`, which certificates the ready replicas serve."""
 
     def publish(self, bundle: Bundle) -> None:
-        """Make every entry of the configurations trust exactly this."""
+        """Make every entry of the configurations trust exactly this bundle."""
 
     def hold(self, *, now: datetime) -> str:
-        """Take or keep the Lease; who else holds it, empty when we do."""
+        """Take or keep the Lease; return the name of another holder, or the empty text when we hold it."""
 
     def release(self) -> None:
-        """Let go of the Lease."""
+        """Give the Lease up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Clock, sleep and mouth of a run."""
+    """The clock, the sleep and the output of a run."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     sleep: Callable[[float], None]
     tell: Callable[[str], None]
     done: Callable[[Step], None] = lambda _: None
-    """Called after each step: a drill dies here."""
+    """Called after each step; a drill ends the process here."""
 
 
 def rotate(world: World, asked: Asked, settings: Settings, around: Surroundings) -> None:
-    """Do what is asked, and whatever an earlier run left undone."""
+    """Do what is asked, and finish what an earlier run began."""
     run = Rotation(world, settings, around, asked, around.now())
     try:
         while run.step().act is not Act.DONE:
@@ -60,7 +60,7 @@ def rotate(world: World, asked: Asked, settings: Settings, around: Surroundings)
 
 
 def mend(world: World, settings: Settings, around: Surroundings) -> float | None:
-    """Go on until done, or until something has to be waited for: how many seconds that may take."""
+    """Go on until all is done (return None) or until a wait is needed (return its seconds)."""
     run = Rotation(world, settings, replace(around, sleep=lambda _: None), Asked.NOTHING, around.now())
     try:
         while (step := run.step()).act not in (Act.DONE, Act.WAIT):
@@ -72,7 +72,7 @@ def mend(world: World, settings: Settings, around: Surroundings) -> float | None
 
 @dataclass(slots=True)
 class Rotation:
-    """A run: what is still asked for, and when it last got on."""
+    """A run: what is still asked for, and when it made its last step."""
 
     world: World
     settings: Settings
@@ -82,7 +82,7 @@ class Rotation:
     told: str = ""
 
     def step(self) -> Step:
-        """Look, do one step or wait for a look's time, and say which."""
+        """Look, do one step or wait until the next look, and return the step."""
         try:
             step = self._look_and_do()
         except (Conflict, Unreachable) as trouble:
@@ -116,7 +116,8 @@ class Rotation:
             where = f" in phase {step.phase}" if step.phase else ""
             raise StandsStill(
                 f"the rotation stands still{where}: {step.why}."
-                " All that was trusted still is; run `nvshare-webhook certs rotate` again once this is mended."
+                " Every certificate that was trusted still is; remove the cause and run"
+                " `nvshare-webhook certs rotate` again."
             )
         self.around.sleep(min(step.seconds, self.settings.lease_seconds / 3))
 
@@ -128,7 +129,7 @@ class Rotation:
 
 
 def _still_asked(asked: Asked, step: Step, material: Material) -> Asked:
-    """A change that was under way already, or begins now, is the one that was asked for."""
+    """Return what is still asked for: a change that is under way, or begins now, is the one that was asked for."""
     under_way = material.phase in (Phase.PUBLISH, Phase.TRUST) or bool(material.previous)
     satisfied = {
         Asked.AUTHORITY: under_way or step.act in (Act.START, Act.FOUND),
@@ -138,13 +139,13 @@ def _still_asked(asked: Asked, step: Step, material: Material) -> Asked:
 
 
 def needs_dial(material: Material, now: datetime) -> bool:
-    """Whether the next step may depend on what the replicas serve."""
+    """Tell whether the next step may depend on the certificates that the replicas serve."""
     authority = material.authority
     return material.phase is not Phase.SETTLED or authority is None or not is_current(authority.certificate, now)
 
 
 def carry_out(step: Step, material: Material, seen: Seen, *, now: datetime, settings: Settings) -> Material:
-    """The Secret's parts after a step."""
+    """Return the parts of the Secret after a step."""
     if step.act in (Act.FOUND, Act.START):
         return _WRITERS[step.act](material, seen, now, settings)
     if step.act is Act.RENEW and material.authority is not None:

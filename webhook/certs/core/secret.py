@@ -1,7 +1,7 @@
-"""What the Secret holds: CA, serving certificate, the next of each, CAs on their way out, and the phase.
+"""The content of the Secret: CA, serving certificate, the next of each, the CAs on their way out, and the phase.
 
-Owns the codec between a Secret's data and values.  A part that cannot be used is left out and named as a fault, so that
-the phases see only what is good.
+It owns the codec between the data of a Secret and values.  A part that cannot be used is left out and named as a
+fault, so that `phases` sees usable parts only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ _UNUSABLE = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What `cryptography` says of parts that are no use to us: they have no base of their own."""
+"""The errors of `cryptography` for parts that we cannot use; they have no common base."""
 
 Bundle = frozenset[bytes]
-"""The CAs that somebody trusts, each as DER."""
+"""A set of trusted CAs, each as DER."""
 
 
 class Phase(StrEnum):
-    """How far a change is; what each waits for stands in `phases.py`."""
+    """The phase of a change; `phases.py` says what each phase waits for."""
 
     SETTLED = "settled"
     PUBLISH = "publish"
@@ -50,23 +50,23 @@ class Material:
     authority: Pair | None = None
     """The CA that signed `serving`."""
     serving: Pair | None = None
-    """What the replicas shall serve."""
+    """The certificate that the replicas must serve."""
     next_authority: Pair | None = None
     next_serving: Pair | None = None
     previous: tuple[bytes, ...] = ()
     """CAs (PEM, no keys) that stay trusted until the change is through."""
     phase: Phase = Phase.SETTLED
     since: datetime | None = None
-    """When the phase began; None when that cannot be known, and then its wait starts anew."""
+    """The begin of the phase; None where it is not known: then the wait starts again."""
 
     def trusted(self) -> Bundle:
-        """What every configuration shall trust in this phase: never less than what some replica may serve."""
+        """Return the CAs that must be trusted in this phase: those of every certificate that a replica may serve."""
         leaving = () if self.phase in _OLD_ONLY else self.previous
         pairs = [pair.certificate for pair in (self.authority, self.next_authority) if pair is not None]
         return Bundle().union(*(read_bundle(pem) for pem in (*pairs, *leaving)))
 
     def at(self, phase: Phase, now: datetime) -> "Material":
-        """The same in another phase."""
+        """Return the same parts in another phase."""
         return replace(self, phase=phase, since=now)
 
 
@@ -76,7 +76,7 @@ _PARTS = (("authority", "ca"), ("serving", "tls"), ("next_authority", "next-ca")
 
 
 def write(material: Material) -> dict[str, bytes]:
-    """A Secret's data."""
+    """Return the data of the Secret."""
     data: dict[str, bytes] = {"phase": material.phase.encode()}
     if material.since is not None:
         data["since"] = material.since.astimezone(UTC).isoformat().encode()
@@ -90,7 +90,7 @@ def write(material: Material) -> dict[str, bytes]:
 
 
 def read(data: Mapping[str, bytes], server_names: Sequence[str], *, now: datetime) -> tuple[Material, tuple[str, ...]]:
-    """The usable parts of a Secret's data, and a sentence for each that is not."""
+    """Return the usable parts of the Secret's data, and a sentence for each part that is not usable."""
     faults: list[str] = []
     authority = _authority(data, "ca", faults)
     next_authority = _authority(data, "next-ca", faults)
@@ -202,12 +202,12 @@ def _since(data: Mapping[str, bytes], now: datetime) -> datetime | None:
     except ValueError:
         return None
     if moment.tzinfo is None or moment > now:
-        return None  # another clock's future would make a wait endless
+        return None  # a moment in the future, by another clock, would make a wait endless
     return moment
 
 
 def read_bundle(pem: bytes) -> Bundle:
-    """The certificates in a bundle; none when it cannot be read."""
+    """Return the certificates in a bundle; none where it cannot be read."""
     try:
         return frozenset(
             certificate.public_bytes(serialization.Encoding.DER) for certificate in x509.load_pem_x509_certificates(pem)
@@ -217,31 +217,31 @@ def read_bundle(pem: bytes) -> Bundle:
 
 
 def write_bundle(bundle: Bundle) -> bytes:
-    """A bundle as PEM, always in the same order."""
+    """Return a bundle as PEM, always in the same order."""
     return b"".join(to_pem(der) for der in sorted(bundle))
 
 
 def to_pem(der: bytes) -> bytes:
-    """One certificate, PEM."""
+    """Return one certificate as PEM."""
     return x509.load_der_x509_certificate(der).public_bytes(serialization.Encoding.PEM)
 
 
 def to_der(pem: bytes) -> bytes:
-    """The first certificate of a PEM text as DER: what a TLS handshake shows."""
+    """Return the first certificate of a PEM text as DER, as a TLS handshake shows it."""
     return x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
 
 
 def ends_at(certificate: bytes) -> datetime:
-    """When a certificate (PEM) stops being valid."""
+    """Return when a certificate (PEM) ends."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
 def is_current(certificate: bytes, now: datetime) -> bool:
-    """Whether a certificate (PEM) is valid at `now`."""
+    """Tell whether a certificate (PEM) is valid at `now`."""
     loaded = x509.load_pem_x509_certificate(certificate)
     return loaded.not_valid_before_utc <= now < loaded.not_valid_after_utc
 
 
 def unexpired(bundle: Bundle, now: datetime) -> tuple[bytes, ...]:
-    """The certificates of a bundle that still count, as PEM."""
+    """Return the certificates of a bundle that are valid at `now`, as PEM."""
     return tuple(pem for pem in (to_pem(der) for der in sorted(bundle)) if is_current(pem, now))

@@ -1,6 +1,6 @@
-"""How long certificates live, how long a rotation waits, and what the cluster's objects are called.
+"""The settings of the certificates: how long they live, how long a rotation waits, the names of the objects.
 
-One frozen dataclass; `certs/options.py` makes a flag, a variable and a key of a file from each field.
+They are one frozen dataclass.  `certs/options.py` makes a flag, a variable and a key of a file from each field.
 """
 
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def _setting(default: T, told: str) -> T:
-    """A field with the sentence that `--help` says of it."""
+    """Return a field with its sentence of `--help`."""
     chosen: T = field(default=default, metadata={"help": told})
     return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every wait and every name, so that a test or a hurried operator may change it."""
+    """Every wait and every name; a test or an operator in a hurry may change each."""
 
     namespace: str = _setting(names.SYSTEM_NAMESPACE, "where the Secret, the Lease and the Service are")
     secret: str = _setting("nvshare-webhook-tls", "the Secret that holds keys, certificates and the phase")
@@ -53,13 +53,13 @@ class Settings:
 
     @property
     def server_names(self) -> tuple[str, ...]:
-        """The names the serving certificate must carry; the first is the one the API server checks."""
+        """The names in the serving certificate; the API server checks the first."""
         short = f"{self.service}.{self.namespace}.svc"
         return short, f"{short}.cluster.local", f"{self.service}.{self.namespace}", self.service
 
 
 def check(settings: Settings) -> Settings:
-    """Return the settings; raises BadSetting where two of them contradict each other."""
+    """Return the settings; raise BadSetting where two of them contradict each other."""
     for name in ("leaf_days", "authority_days", "poll_seconds", "dial_seconds", "lease_seconds", "watch_seconds"):
         if getattr(settings, name) <= 0:
             raise BadSetting(f"--{name.replace('_', '-')} must be more than 0: give a number of {name.split('_')[-1]}")

@@ -1,13 +1,13 @@
-"""What `certs status` says: how long each certificate lasts, the phase, who trusts and who serves what.
+"""The report of `certs status`: the end of each certificate, the phase, which replica serves what, which CA is trusted.
 
-Pure: what was seen goes in, a report comes out.
+It is pure: what was seen goes in, a report comes out.
 """
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from webhook.certs.core.issue import Pair
-from webhook.certs.core.phases import Seen, hurts
+from webhook.certs.core.phases import Seen, needs_repair
 from webhook.certs.core.secret import Material, Phase, ends_at, to_der
 from webhook.certs.core.settings import Settings
 
@@ -30,7 +30,7 @@ class Report:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the report as lines for people."""
         since = f" since {self.since}" if self.since else ""
         return [
             f"phase          {self.phase}{since}",
@@ -43,8 +43,8 @@ class Report:
 
 
 def report(parts: Material, faults: tuple[str, ...], seen: Seen, *, now: datetime, settings: Settings) -> Report:
-    """The report on what was found."""
-    trouble = hurts(parts, seen, now=now, settings=settings)
+    """Make the report."""
+    trouble = needs_repair(parts, seen, now=now, settings=settings)
     configurations = {
         name: "trusts the CA" if parts.trusted() <= trusted else "does not trust the CA"
         for name, trusted in sorted(seen.bundles.items())

@@ -1,4 +1,6 @@
-/* Prototypes of everything libcuda.so.1 exports, generated from api.def: the one table of the driver API. */
+/* The prototypes of all functions that libcuda.so.1 exports.
+ *
+ * The rule: they are generated from api.def, the only table of the driver API. */
 #ifndef SIMGPU_API_H
 #define SIMGPU_API_H
 

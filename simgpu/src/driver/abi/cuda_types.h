@@ -1,4 +1,6 @@
-/* Our own declarations of the driver API's types. Enumerations are plain unsigned words where only their size counts. */
+/* Our own declarations of the types of the driver API.
+ *
+ * The rule: an enumeration is a plain unsigned word if only its size matters. */
 #ifndef SIMGPU_CUDA_TYPES_H
 #define SIMGPU_CUDA_TYPES_H
 
@@ -65,7 +67,7 @@ typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
 
-/* enumerations of which only the width matters here */
+/* enumerations whose width alone matters here */
 typedef unsigned int CUdevice_attribute;
 typedef unsigned int CUfunction_attribute;
 typedef unsigned int CUfunc_cache;

@@ -1,5 +1,7 @@
-/* The driver API's types, in our own minimal words: just what the ABI needs. A test holds sizes, offsets and prototypes
- * against NVIDIA's headers of CUDA 12 and 13; when SIMGPU_WITH_CUDA_H is defined those headers give the types instead.
+/* The types of the driver API, in our own minimal declarations.
+ *
+ * The rule: only the parts that the ABI needs are declared. A test compares sizes, offsets and prototypes with NVIDIA's
+ * headers of CUDA 12 and 13. When SIMGPU_WITH_CUDA_H is defined, those headers give the types instead.
  */
 #ifndef SIMGPU_TYPES_H
 #define SIMGPU_TYPES_H

@@ -1,4 +1,4 @@
-/* CUDA arrays: memory whose layout the program does not see. */
+/* CUDA arrays: memory with a layout that the program does not see. */
 #ifndef SIMGPU_ARRAY_H
 #define SIMGPU_ARRAY_H
 
@@ -9,7 +9,7 @@ struct CUarray_st {
     CUDA_ARRAY3D_DESCRIPTOR shape;
     struct sg_block *block;
     uint64_t pitch, rows; /* of one layer */
-    bool owned;           /* a level of a mipmapped array */
+    bool owned;           /* it is a level of a mipmapped array */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* What memory this process holds: address ranges by start, and their charge on the device. */
+/* Blocks: the memory that this process holds, as address ranges by their start, with their charge on the device. */
 #ifndef SIMGPU_BLOCKS_H
 #define SIMGPU_BLOCKS_H
 
@@ -19,14 +19,14 @@ struct sg_block {
     uint32_t rank;                 /* random: keeps the tree flat */
 };
 
-/* Reserves address space and enters it; nothing is charged. NULL when there is none left. */
+/* Reserves address space and enters it as a block; nothing is charged. NULL when no address space is left. */
 struct sg_block *sg_add_block(enum sg_block_kind kind, CUcontext context, uint64_t bytes, uint64_t alignment);
 struct sg_block *sg_enter_block(enum sg_block_kind kind, CUcontext context, uint64_t start, uint64_t bytes);
-/* The block that an address lies in, or NULL. */
+/* The block that contains an address, or NULL. */
 struct sg_block *sg_find_block(uint64_t address);
-/* Takes it out and gives back the charge and the address space (not that of registered or mapped ones). */
+/* Removes a block; gives back its charge and its address space (but not the space of registered or mapped blocks). */
 void sg_remove_block(struct sg_block *block);
-/* The context ends: its blocks go without a refund. `lose` is told of each that belongs to a pool. */
+/* Removes the blocks of a context that ends, without a refund. `lose` is called for each block of a pool. */
 void sg_forget_blocks(CUcontext context, void (*lose)(const struct sg_block *block));
 
 CUresult sg_charge_plain(CUcontext context, uint64_t bytes);

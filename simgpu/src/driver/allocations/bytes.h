@@ -1,4 +1,4 @@
-/* Bytes moved and set, in memory that the device would have. */
+/* Bytes: they are copied and set here, in memory that the device would have. */
 #ifndef SIMGPU_BYTES_H
 #define SIMGPU_BYTES_H
 

@@ -1,4 +1,6 @@
-/* Pools: freed memory stays with its pool up to the release threshold, as a reserve that its next allocation takes. */
+/* Memory pools.
+ *
+ * The rule: freed memory stays with its pool up to the release threshold. The next allocation takes it from this reserve. */
 #ifndef SIMGPU_POOLS_H
 #define SIMGPU_POOLS_H
 
@@ -8,9 +10,9 @@ struct CUmemPoolHandle_st {
     struct sg_handle handle;
     uint32_t device;
     bool is_default;
-    int reuse[4]; /* by attribute: follow events, opportunistic, internal */
+    int reuse[4]; /* by attribute: follow event dependencies, opportunistic, internal dependencies */
     uint64_t threshold, reserve, used, most_reserved, most_used, maximum;
-    CUcontext context; /* the one charged with the reserve */
+    CUcontext context; /* the context that is charged with the reserve */
 };
 
 CUmemoryPool sg_new_pool(uint32_t device);
@@ -18,12 +20,12 @@ void sg_destroy_pool(CUmemoryPool pool);
 CUmemoryPool sg_default_pool(uint32_t device);
 CUmemoryPool sg_current_pool(uint32_t device);
 void sg_set_current_pool(CUmemoryPool pool);
-/* Gives the reserve above `keep` back to the device. */
+/* Gives the part of the reserve above `keep` back to the device. */
 void sg_trim_pool(CUmemoryPool pool, uint64_t keep);
 
 CUresult sg_pool_take(CUmemoryPool pool, CUcontext context, uint64_t bytes, CUdeviceptr *pointer);
 CUresult sg_pool_give_back(CUdeviceptr pointer);
-/* The block's context ends: it leaves its pool, and its charge is none of the pool's any more. */
+/* Takes a block out of its pool because its context ends. The pool is not charged for it any more. */
 void sg_pool_lose(const struct sg_block *block);
 
 #endif

@@ -1,4 +1,6 @@
-/* Handles: memory of one kind stays of that kind, so a stale handle is refused instead of followed. */
+/* Handles of contexts, streams, events and so on.
+ *
+ * The rule: memory of one kind of handle keeps that kind for ever. So a stale handle is refused, and never followed. */
 #ifndef SIMGPU_HANDLES_H
 #define SIMGPU_HANDLES_H
 
@@ -27,7 +29,7 @@ enum sg_handle_kind {
 };
 
 struct sg_handle {
-    enum sg_handle_kind kind; /* first in every handle; SG_NO_HANDLE once destroyed */
+    enum sg_handle_kind kind; /* the first field of every handle; SG_NO_HANDLE after it is destroyed */
     struct sg_handle *next_free;
 };
 

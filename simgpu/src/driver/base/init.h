@@ -1,4 +1,4 @@
-/* What cuInit has found: whether it succeeded, and which devices this process sees. */
+/* The result of cuInit: whether it succeeded, and which devices this process sees. */
 #ifndef SIMGPU_INIT_H
 #define SIMGPU_INIT_H
 

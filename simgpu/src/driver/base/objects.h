@@ -1,4 +1,4 @@
-/* What the handles of contexts, streams, events, modules and functions point at. */
+/* The objects behind the handles of contexts, streams, events, modules and functions. */
 #ifndef SIMGPU_OBJECTS_H
 #define SIMGPU_OBJECTS_H
 
@@ -11,7 +11,7 @@ struct sg_stamp; /* when an event's operation ended */
 struct sg_queue {
     struct sg_mutex lock;
     _Atomic uint64_t tail;
-    uint64_t head_seen; /* the device had come at least so far */
+    uint64_t head_seen; /* the device had come at least this far */
     struct sg_stamp **stamps;
 };
 
@@ -23,7 +23,7 @@ struct CUctx_st {
     bool primary;
     _Atomic bool gone;
     _Atomic uint64_t order;
-    _Atomic uint32_t captures; /* of blocking streams, now going on */
+    _Atomic uint32_t captures; /* the number of captures of blocking streams that go on now */
     _Atomic uint32_t all_captures;
     uint64_t id;
     unsigned api_version;
@@ -32,7 +32,7 @@ struct CUctx_st {
     struct CUstream_st *legacy, *streams;
     struct sg_mutex lock;
     uint32_t next_channel;
-    uint64_t peers; /* devices whose memory it may use */
+    uint64_t peers; /* the devices whose memory it may use */
     struct CUctx_st *next;
     struct sg_queue queue[SG_CHANNELS];
 };
@@ -43,10 +43,10 @@ struct CUstream_st {
     uint32_t channel, flags;
     int priority;
     uint64_t id;
-    _Atomic uint64_t last; /* one after its last operation's sequence */
+    _Atomic uint64_t last; /* the sequence of its last operation, plus one */
     _Atomic(struct sg_capture *) capture;
     bool legacy;
-    struct CUgraphNode_st **frontier; /* while it captures: what its next node will wait for */
+    struct CUgraphNode_st **frontier; /* while it captures: the nodes that its next node will wait for */
     size_t frontier_count;
     struct CUstream_st *next_member; /* of the same capture */
     CUstreamAttrValue attribute[24];
@@ -61,7 +61,7 @@ struct CUevent_st {
     uint32_t channel;
     uint64_t sequence;
     struct sg_stamp *stamp;
-    uint64_t capture_id; /* last recorded inside this capture; 0: outside */
+    uint64_t capture_id; /* the capture that it was last recorded in; 0: in none */
     struct CUgraphNode_st **capture_nodes;
     size_t capture_node_count;
 };
@@ -69,7 +69,7 @@ struct CUevent_st {
 struct CUmod_st {
     struct sg_handle handle;
     CUcontext context;
-    char *entries; /* names a PTX text defines, each ended by \n; NULL: any name exists */
+    char *entries; /* the names that a PTX text defines, each ended by \n; NULL: any name exists */
     struct CUfunc_st *functions;
     uint32_t loading;
 };
@@ -78,7 +78,7 @@ struct CUfunc_st {
     struct sg_handle handle;
     CUmodule module;
     char *name;
-    bool length_is_param, is_idle; /* idle: of length 0, whatever it is given */
+    bool length_is_param, is_idle; /* is_idle: its length is 0, whatever its parameters are */
     uint32_t partners;
     uint64_t length_ns, group_key;
     int attribute[32];

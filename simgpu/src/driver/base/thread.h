@@ -1,4 +1,4 @@
-/* The calling thread: its stack of contexts, its default streams, and what its arguments stand for. */
+/* The calling thread: its stack of contexts, its default streams, and the meaning of its arguments. */
 #ifndef SIMGPU_THREAD_H
 #define SIMGPU_THREAD_H
 
@@ -17,7 +17,7 @@ struct sg_default_stream {
 struct sg_thread {
     CUcontext *stack;
     uint32_t depth;
-    bool per_thread_default; /* inside a _ptsz or _ptds entry point: stream 0 is the thread's own */
+    bool per_thread_default; /* inside a _ptsz or _ptds entry point: stream 0 is the default stream of the thread */
     uint32_t capture_mode;
     uint64_t zero_launches;
     uint64_t random;
@@ -30,7 +30,7 @@ extern __thread struct sg_thread sg_thread __attribute__((tls_model("initial-exe
 
 /* The current context, or an error. */
 CUresult sg_current(CUcontext *context);
-/* Whether the context can still be worked with: destroyed, or its device lost. */
+/* Whether the context is still usable: not when it is destroyed, or its device is lost. */
 CUresult sg_why_unusable(CUcontext context);
 static inline CUresult sg_usable(CUcontext context) {
     bool fine = LIKELY(sg_is(context, SG_CONTEXT_HANDLE)) && !sg_client.forked &&
@@ -38,7 +38,7 @@ static inline CUresult sg_usable(CUcontext context) {
                 !atomic_load_explicit(&sg_client.map.control->fault[context->device].lost, memory_order_relaxed);
     return LIKELY(fine) ? CUDA_SUCCESS : sg_why_unusable(context);
 }
-/* A stream argument: 0, the two named defaults, or a handle. */
+/* The stream of a stream argument: 0, one of the two named defaults, or a handle. */
 CUresult sg_default_stream_of(CUstream given, CUstream *stream);
 static inline CUresult sg_stream(CUstream given, CUstream *stream) {
     if (UNLIKELY((uintptr_t)given <= 2))

@@ -1,4 +1,6 @@
-/* Stream capture: work is kept as a graph's node while the stream captures; and what a capture forbids. */
+/* Stream capture: while a stream captures, its work is kept as nodes of a graph.
+ *
+ * The rule: a capture forbids the calls that could break it. */
 #ifndef SIMGPU_CAPTURE_H
 #define SIMGPU_CAPTURE_H
 
@@ -9,7 +11,7 @@ static inline bool sg_is_capturing(CUstream stream) {
     return atomic_load_explicit(&stream->capture, memory_order_relaxed) != NULL;
 }
 
-/* A capture forbids: waiting for its streams, and calls that could break any capture of this process. */
+/* A capture forbids waiting for its streams, and calls that could break any capture of this process. */
 CUresult sg_may_wait_for(CUstream stream);
 CUresult sg_may_use(CUstream stream);
 CUresult sg_may_ask_event(CUevent event);
@@ -24,7 +26,7 @@ CUresult sg_capture_event(CUstream stream, CUevent event);
 CUresult sg_capture_wait(CUstream stream, CUevent event);
 void sg_forget_captured(CUevent event);
 
-/* What a stream's capture is like now: status as CUstreamCaptureStatus numbers it. */
+/* The present capture of a stream; the status is a value of CUstreamCaptureStatus. */
 struct sg_capture_view {
     unsigned status;
     uint64_t id;
@@ -36,7 +38,7 @@ CUresult sg_end_capture(CUstream stream, CUgraph *graph);
 void sg_leave_capture(CUstream stream);
 CUresult sg_change_frontier(CUstream stream, CUgraphNode *nodes, size_t count, bool replace);
 
-/* The nodes that the stream's next node will wait for. */
+/* The nodes that the next node of the stream will wait for. */
 bool sg_set_frontier(CUstream stream, CUgraphNode *nodes, size_t count);
 bool sg_extend_frontier(CUstream stream, CUgraphNode *nodes, size_t count);
 

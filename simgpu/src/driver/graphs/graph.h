@@ -1,4 +1,4 @@
-/* Graphs: nodes of work and what each waits for; and their executable form. */
+/* Graphs: nodes of work, the nodes that each node waits for, and the executable form of a graph. */
 #ifndef SIMGPU_GRAPH_H
 #define SIMGPU_GRAPH_H
 
@@ -7,7 +7,7 @@
 #include "driver/base/handles.h"
 #include "node.h"
 
-/* A destructor of the program's, called when the last reference is gone. */
+/* A destructor of the program. It is called when the last reference is gone. */
 struct CUuserObject_st {
     struct sg_handle handle;
     void *pointer;
@@ -28,7 +28,7 @@ struct CUgraphNode_st {
     struct sg_work work;
     CUgraphNode *before; /* it waits for these */
     size_t before_count;
-    CUgraphNode original; /* of which it is the clone */
+    CUgraphNode original; /* the node that it is a clone of */
     unsigned id, mark;
     bool disabled;
     CUgraphNode next;
@@ -39,14 +39,14 @@ struct CUgraph_st {
     CUgraphNode first, last;
     size_t count;
     unsigned next_id, id;
-    bool owned; /* a child: lives and dies with its node */
+    bool owned; /* it is a child: it is destroyed with its node */
     struct sg_kept *kept;
 };
 
 struct CUgraphExec_st {
     struct sg_handle handle;
-    CUgraph graph;      /* a clone of what was instantiated */
-    CUgraphNode *order; /* its nodes, each after those it waits for */
+    CUgraph graph;      /* a clone of the graph that was instantiated */
+    CUgraphNode *order; /* its nodes, each after the nodes that it waits for */
     cuuint64_t flags;
     unsigned id;
 };
@@ -57,10 +57,10 @@ CUgraph sg_clone_graph(CUgraph graph);
 CUgraphNode sg_add_node(CUgraph graph, const CUgraphNode *before, size_t count, const struct sg_work *work);
 bool sg_add_edge(CUgraphNode from, CUgraphNode to);
 void sg_destroy_node(CUgraphNode node);
-/* All nodes in an order that respects their edges, ended by NULL; NULL when there is a cycle. */
+/* All nodes in an order that respects their edges, with NULL at the end; NULL when there is a cycle. */
 CUgraphNode *sg_sort_graph(CUgraph graph);
 CUgraphNode sg_find_clone(CUgraph clone, CUgraphNode original);
-/* What a node keeps of the work: arrays are copied. */
+/* The copy of the work that a node keeps; arrays are copied too. */
 bool sg_keep_work(CUgraphNode node, const struct sg_work *work);
 
 /* Holds user objects for as long as the graph lives. */

@@ -1,4 +1,4 @@
-/* Work that a stream is given, which is also what a graph's node does. */
+/* A piece of work: a stream executes it, or a node of a graph keeps it. */
 #ifndef SIMGPU_NODE_H
 #define SIMGPU_NODE_H
 
@@ -17,7 +17,7 @@ enum sg_node_type {
     SG_NODE_ALLOC = 10,
     SG_NODE_FREE = 11,
     SG_NODE_BATCH = 12,
-    SG_NODE_PREFETCH = 100, /* no graph node of CUDA's: never captured */
+    SG_NODE_PREFETCH = 100, /* it is no graph node of CUDA and is never captured */
 };
 
 struct sg_kernel_work {

@@ -1,10 +1,10 @@
-/* Race drills: stretches a call by a random time, if cuInit was told so. */
+/* Stretching of calls for race drills: a call takes a random time longer, if the environment asked cuInit for it. */
 #ifndef SIMGPU_STRETCH_H
 #define SIMGPU_STRETCH_H
 
 #include <stdint.h>
 
-/* Up to that long. */
+/* Waits a random time, at most this long. */
 void sg_stretch(uint64_t limit_ns);
 
 #endif

@@ -1,16 +1,16 @@
-/* Work done: its effect at once, and the time it takes on the stream. */
+/* Doing work: its effect happens at once, and its time is taken on the stream. */
 #ifndef SIMGPU_WORK_H
 #define SIMGPU_WORK_H
 
 #include "driver/graphs/graph.h"
 
-/* Does the work on the stream, or adds it to the capture the stream is in. */
+/* Does the work on the stream, or adds it to the capture that the stream is in. */
 CUresult sg_submit(CUstream stream, const struct sg_work *work);
 CUresult sg_launch_graph(CUgraphExec exec, CUstream stream);
-/* Takes the device for that long. */
+/* Takes the device for this long. */
 CUresult sg_occupy(CUstream stream, uint64_t length_ns);
 
-/* The kinds of work, done whatever the stream is in. */
+/* The kinds of work. They are done even if the stream captures. */
 CUresult sg_run_kernel(CUstream stream, const struct sg_kernel_work *kernel);
 uint64_t sg_kernel_length(const struct sg_kernel_work *kernel);
 CUresult sg_run_host(CUstream stream, const struct sg_host_work *host);

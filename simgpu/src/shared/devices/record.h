@@ -1,4 +1,6 @@
-/* The record: who executed when, who was resident when. Appended inside a transaction only. */
+/* The record: which context executed when, and which context was resident when.
+ *
+ * The rule: entries are appended only inside a transaction. */
 #ifndef SIMGPU_RECORD_H
 #define SIMGPU_RECORD_H
 

@@ -1,4 +1,6 @@
-/* What the environment says, read once; unknown values are refused with a sentence. */
+/* The settings in the environment. They are read once.
+ *
+ * The rule: a value that cannot be read is refused with a sentence. */
 #ifndef SIMGPU_CONFIG_H
 #define SIMGPU_CONFIG_H
 
@@ -18,12 +20,12 @@ struct sg_settings {
     int driver_version;
 };
 
-/* False: `problem` holds a sentence what is wrong and one how to fix it. */
+/* False: `problem` has one sentence that says what is wrong, and one that says how to fix it. */
 bool sg_read_settings(struct sg_settings *settings, char problem[256]);
 
-/* "5ms", "20us", "2s", "100ns" or a bare number of nanoseconds; false when it is none. */
+/* Reads "5ms", "20us", "2s", "100ns" or a bare number of nanoseconds; false for other text. */
 bool sg_parse_duration(const char *text, uint64_t *nanoseconds);
-/* "16GB" (2^30), "300MB" (2^20), "4K", or bytes. */
+/* Reads "16GB" (2^30), "300MB" (2^20), "4K", or bytes. */
 bool sg_parse_bytes(const char *text, uint64_t *bytes);
 
 #endif

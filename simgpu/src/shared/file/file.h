@@ -1,4 +1,6 @@
-/* The shared file: made whole or not at all, checked before it is believed. */
+/* Opening the shared file.
+ *
+ * The rule: the file is created whole or not at all, and it is checked before it is used. */
 #ifndef SIMGPU_FILE_H
 #define SIMGPU_FILE_H
 
@@ -6,7 +8,7 @@
 
 struct sg_map {
     int descriptor;
-    uint32_t owner; /* this process: its slot and generation; 0 before it has one */
+    uint32_t owner; /* this process: its slot and generation; 0 before it has a slot */
     char *base;
     const struct sg_header *header;
     struct sg_control *control;

@@ -1,8 +1,8 @@
-/* The shared file: what all processes on the machine map.
+/* The layout of the shared file, which all processes on the machine map.
  *
- * Owns the layout and nothing else: plain structs of fixed size, offsets in the header, no pointers.  The mutable state
- * (`sg_core` with its contexts) exists twice; a transaction works on the copy that is not active and flips one word, so
- * that a process killed at any instruction leaves the last whole state.  `testbed/gpu_record.py` reads the same bytes.
+ * The rule: it has only plain structs of fixed size and offsets in the header, no pointers.  The mutable state (`sg_core`
+ * with its contexts) exists twice.  A transaction works on the copy that is not active and flips one word.  So a process
+ * that is killed at any instruction leaves the last whole state.  `testbed/gpu_record.py` reads the same bytes.
  */
 #ifndef SIMGPU_LAYOUT_H
 #define SIMGPU_LAYOUT_H
@@ -39,7 +39,7 @@ struct sg_device_card {
     uint32_t power_limit_mw, idle_temperature, mig;
 };
 
-/* The physics, equal for all processes because they stand in the file. */
+/* The physics. They are equal for all processes, because they stand in the file. */
 struct sg_physics {
     uint64_t slice_ns, switch_ns;
     uint64_t overhead_bytes, page_bytes_per_s, copy_bytes_per_s, pass_ns;
@@ -74,7 +74,7 @@ enum sg_op_flags { SG_OP_LEGACY = 1, SG_OP_BLOCKING = 2 };
 struct sg_op {
     uint64_t submit_ns, length_ns;
     uint32_t kind, flags;
-    uint64_t target, sequence; /* WAIT: whom and what; TOGETHER: group key and size; FETCH: bytes */
+    uint64_t target, sequence; /* WAIT: channel and sequence; TOGETHER: group key and size; FETCH: bytes */
     uint64_t order;            /* of submission in the context: the legacy stream's barrier */
     _Atomic uint64_t done_ns;
     int32_t priority;
@@ -85,7 +85,7 @@ struct sg_op {
 struct sg_channel {
     uint64_t head;
     double left_ns;
-    uint64_t goal; /* TOGETHER: the group's arrivals that end it; 0 before it has begun */
+    uint64_t goal; /* TOGETHER: the number of arrivals in the group that ends it; 0 before it has begun */
     uint32_t begun, reserved;
 };
 
@@ -149,7 +149,7 @@ struct sg_slot {
     char label[SG_LABEL];
 };
 
-/* Who a serial is: written once at birth, closed at death. */
+/* The owner of a serial: written once when it begins, closed when it ends. */
 struct sg_cast {
     uint32_t serial, device, pid, slot;
     uint64_t born_ns, died_ns;
@@ -165,8 +165,8 @@ struct sg_fault_event {
 /* Faults and words to wait on: each field is one atomic store, so they need no transaction. */
 struct sg_control {
     _Atomic uint32_t active;     /* which core is valid */
-    _Atomic uint32_t lock;       /* who is in a transaction */
-    _Atomic uint32_t changed;    /* futex: something may now end earlier than foreseen */
+    _Atomic uint32_t lock;       /* the owner that is in a transaction */
+    _Atomic uint32_t changed;    /* futex: an operation may end earlier than foreseen */
     _Atomic uint32_t event_word; /* futex: an event was added */
     _Atomic uint64_t events;     /* ever added */
     struct {
@@ -181,7 +181,7 @@ struct sg_control {
 };
 
 #define SG_LIVE_BYTE 0x4000000000000000LL
-/* Beside it, a lock of the process: the kernel tells its holder by the id that the asker's process namespace knows. */
+/* Next to it there is a lock of the process: the kernel names its holder by the id in the process namespace of the caller. */
 #define SG_PID_BYTE (SG_LIVE_BYTE + SG_SLOTS)
 
 #endif

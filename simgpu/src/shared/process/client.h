@@ -1,4 +1,4 @@
-/* This process' part in the shared file: its settings, its map, its clock. */
+/* This process as a client of the shared file: its settings, its map, its clock. */
 #ifndef SIMGPU_CLIENT_H
 #define SIMGPU_CLIENT_H
 
@@ -14,9 +14,9 @@ struct sg_client {
 
 extern struct sg_client sg_client;
 
-/* Opens the file and takes a slot; once a process. A sentence goes to stderr when it cannot. */
+/* Opens the file and takes a slot, once in a process. If it cannot, it writes a sentence to stderr. */
 bool sg_attach(void);
-/* In a forked child that wants to begin anew (NVML may; CUDA may not). */
+/* For a forked child that begins again (NVML allows it, CUDA does not). */
 void sg_forget_parent(void);
 
 uint64_t sg_now(void);

@@ -16,7 +16,7 @@ _NAMES_OF_NO_KIND = bytes.fromhex("3004a5023000")
 
 
 def on_no_curve(pem: bytes) -> bytes:
-    """The same certificate or key, on a curve that there is not."""
+    """Return the same certificate or key, on a curve that does not exist."""
     opening, *content, closing = pem.decode().splitlines()
     der = base64.b64decode("".join(content))
     assert _P256 in der
@@ -24,7 +24,7 @@ def on_no_curve(pem: bytes) -> bytes:
 
 
 def with_strange_names(*, now: datetime) -> Pair:
-    """A certificate whose names are of a kind that nobody reads."""
+    """Make a certificate whose names are of a kind that no program reads."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([])
     certificate = (

@@ -16,7 +16,7 @@ from webhook.certs.core.secret import Material, Phase
 
 
 def installed() -> FakeWorld:
-    """A cluster after its first minute, from here on guarded."""
+    """Return a cluster after its first minute; from now on a refused pod fails the test."""
     world = FakeWorld()
     run(world, Asked.DUE)
     world.pass_time(60)
@@ -33,7 +33,7 @@ def parts(world: FakeWorld) -> Material:
 
 
 def is_whole(world: FakeWorld) -> bool:
-    """Settled, served by every replica, and exactly the one CA trusted."""
+    """Tell whether the phase is settled, every replica serves the pair, and exactly its CA is trusted."""
     found = parts(world)
     assert found.serving is not None
     leaf = secret.to_der(found.serving.certificate)

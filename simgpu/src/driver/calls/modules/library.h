@@ -1,4 +1,4 @@
-/* Kernels of libraries: each is a function in every context it is used in. */
+/* Libraries: each kernel of a library is a function in every context that uses it. */
 #ifndef SIMGPU_LIBRARY_H
 #define SIMGPU_LIBRARY_H
 

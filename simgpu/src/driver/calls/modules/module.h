@@ -1,4 +1,4 @@
-/* Modules: loaded from an image, into a context or (NULL) into none. */
+/* Modules: a module is loaded from an image, into a context or (NULL) into none. */
 #ifndef SIMGPU_MODULE_H
 #define SIMGPU_MODULE_H
 
