@@ -62,7 +62,7 @@ def book(*entries: tuple[str, dict[str, list[str]]], registered: Any = None) -> 
 def test_ids_of_every_numa_node_are_one_containers() -> None:
     text = book(("ours", {"0": ["a"], "1": ["b"]}), ("theirs", {"0": ["c"]}))
 
-    assert parse_checkpoint(text, "ours") == {frozenset({"a", "b"})}
+    assert parse_checkpoint(text, "ours") == frozenset({frozenset({"a", "b"})})
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"Data": 1}', '{"Data": {"PodDeviceEntries": [{}]}}'])
