@@ -20,6 +20,8 @@ from tests.runners.mutation import swap
 from tests.runners.mutation.forks import End, Job, run_all
 from tests.runners.mutation.mutant import Mutant
 
+_ENOUGH = 300_000
+"""So many lines of one test are looked at: a simulation runs millions, and the same ones."""
 AT_IMPORT = ""
 """The name of what runs when the tests are collected."""
 Say = Callable[[str], None]
@@ -34,6 +36,11 @@ class Lines:
     ran: dict[tuple[str, int], dict[str, None]] = field(default_factory=dict)
     functions_at_import: set[swap.Key] = field(default_factory=set)
     test: str = AT_IMPORT
+    seen: int = 0
+    """Lines of the present test so far."""
+
+    def begin(self, test: str) -> None:
+        self.test, self.seen = test, 0
 
     def start(self) -> None:
         threading.settrace(self._called)
@@ -45,7 +52,7 @@ class Lines:
         threading.settrace(None)
 
     def _called(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        if frame.f_code.co_filename not in self.paths:
+        if self.seen > _ENOUGH or frame.f_code.co_filename not in self.paths:
             return None
         if self.test == AT_IMPORT:
             self.functions_at_import.add(swap.key_of(frame.f_code))
@@ -53,7 +60,8 @@ class Lines:
 
     def _line(self, frame: FrameType, _event: str, _argument: object) -> Any:
         self.ran.setdefault((frame.f_code.co_filename, frame.f_lineno), {})[self.test] = None
-        return self._line
+        self.seen += 1
+        return self._line if self.seen <= _ENOUGH else None
 
     def tests_of(self, mutant: Mutant) -> set[str]:
         """Return the tests that run a mutant's lines."""
@@ -90,7 +98,8 @@ class Survey:
 
     def _measure(self, items: list[pytest.Item]) -> None:
         for item, following in zip(items, [*items[1:], None], strict=True):
-            began, self.lines.test = time.monotonic(), item.nodeid
+            began = time.monotonic()
+            self.lines.begin(item.nodeid)
             if run_item(item, following):
                 self.seconds[item.nodeid] = time.monotonic() - began
         failed = [item.nodeid for item in items if item.nodeid not in self.seconds]
