@@ -68,9 +68,15 @@ class Lines:
         file, (first, last) = str(self.root / mutant.path), mutant.lines
         return {test for line in range(first, last + 1) for test in self.ran.get((file, line), ())} - {AT_IMPORT}
 
-    def tests_of_file(self, path: str) -> set[str]:
+    def tests_near(self, path: str, every: Iterable[str]) -> set[str]:
+        """Return all tests of each test module of which one runs the file: what a dataclass writes shows no lines."""
         file = str(self.root / path)
-        return {test for (other, _), tests in self.ran.items() if other == file for test in tests} - {AT_IMPORT}
+        modules = {_module(test) for (other, _), tests in self.ran.items() if other == file for test in tests}
+        return {test for test in every if _module(test) in modules}
+
+
+def _module(test: str) -> str:
+    return test.partition("::")[0]
 
 
 @dataclass(slots=True)
