@@ -271,3 +271,27 @@ def test_a_note_of_others_is_sorted_and_read_back() -> None:
 @pytest.mark.parametrize(("slots", "shared"), [(1, True), (1000, True), (0, False)])
 def test_how_many_slots_a_gpu_can_have(slots: int, shared: bool) -> None:
     assert bool(take_stock([make_gpu(0)], Rules(slots=slots)).shared) is shared
+
+
+def test_where_nobody_was_refused_all_healthy_gpus_count() -> None:
+    labels = describe_node(view_of(make_gpu(0), make_gpu(1)), {}).labels
+
+    assert [value for key, value in labels.items() if key.endswith("count")] == ["2"]
+
+
+def test_a_gpu_of_which_no_free_slot_is_known_has_no_room() -> None:
+    labels = describe_node(view_of(make_gpu(0), make_gpu(1)), {A: 1}, refused_size=2).labels
+
+    assert [value for key, value in labels.items() if key.endswith("count")] == ["1"]
+
+
+def test_words_are_not_urgent_unless_said_so() -> None:
+    assert not words_to_tell(WordsReport(WORDS, 0.0, 5.0), OTHERS, now=1.0)
+
+
+def test_what_is_known_at_the_beginning() -> None:
+    assert GpuHealth() == GpuHealth(trouble=None, well_from=0.0, xids=0)
+    assert WordsReport() == WordsReport(told=None, told_at=0.0, not_before=0.0, failures=0)
+    assert Life() == Life(
+        registered_with=None, registered_at=0.0, tried_with=None, troubles=0, not_before=0.0, pending=Cause.FIRST
+    )

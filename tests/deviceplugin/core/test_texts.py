@@ -168,3 +168,15 @@ def test_how_many_slots_a_container_may_have(most: int, refused: bool) -> None:
     else:
         given = allocate(ids, make_inventory(2), most=most, now=7.0)
         assert (given.device_ids, given.uuids) == ((f"{A}__3", f"{B}__1"), (A, B))
+
+
+def test_gpus_that_are_registered_are_found_though_no_pod_has_any() -> None:
+    text = '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {"r": ["GPU-1"]}}}'
+
+    assert parse_others(text, "ours") == {"GPU-1": "r"}
+
+
+def test_a_device_without_edits_has_neither_environment_nor_mounts() -> None:
+    spec = {"cdiVersion": "0.5.0", "kind": names.CDI_KIND, "devices": [{"name": "a"}]}
+
+    assert [complaint.partition(" ")[0] for complaint in complaints_about(spec)] == ["its", "it"]
