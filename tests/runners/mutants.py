@@ -143,7 +143,7 @@ def _reimported(survey: Survey, at_once: int) -> dict[str, End]:
 
 
 def _job(mutant: Mutant, survey: Survey) -> Job:
-    tests = survey.in_order(survey.lines.tests_of_file(mutant.path)) or survey.in_order(survey.seconds)
+    tests = survey.in_order(survey.lines.tests_near(mutant.path, survey.seconds)) or survey.in_order(survey.seconds)
     return Job(mutant.name, lambda: reimport.passes(mutant, ROOT, tests, _OPTIONS), 20 + survey.limit(tests))
 
 

@@ -20,6 +20,8 @@ from tests.runners.mutation import swap
 from tests.runners.mutation.forks import End, Job, run_all
 from tests.runners.mutation.mutant import Mutant
 
+_ENOUGH = 300_000
+"""So many lines of one test are looked at: a simulation runs millions, and the same ones."""
 AT_IMPORT = ""
 """The name of what runs when the tests are collected."""
 Say = Callable[[str], None]
@@ -34,6 +36,11 @@ class Lines:
     ran: dict[tuple[str, int], dict[str, None]] = field(default_factory=dict)
     functions_at_import: set[swap.Key] = field(default_factory=set)
     test: str = AT_IMPORT
+    seen: int = 0
+    """Lines of the present test so far."""
+
+    def begin(self, test: str) -> None:
+        self.test, self.seen = test, 0
 
     def start(self) -> None:
         threading.settrace(self._called)
@@ -45,7 +52,7 @@ class Lines:
         threading.settrace(None)
 
     def _called(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        if frame.f_code.co_filename not in self.paths:
+        if self.seen > _ENOUGH or frame.f_code.co_filename not in self.paths:
             return None
         if self.test == AT_IMPORT:
             self.functions_at_import.add(swap.key_of(frame.f_code))
@@ -53,16 +60,23 @@ class Lines:
 
     def _line(self, frame: FrameType, _event: str, _argument: object) -> Any:
         self.ran.setdefault((frame.f_code.co_filename, frame.f_lineno), {})[self.test] = None
-        return self._line
+        self.seen += 1
+        return self._line if self.seen <= _ENOUGH else None
 
     def tests_of(self, mutant: Mutant) -> set[str]:
         """Return the tests that run a mutant's lines."""
         file, (first, last) = str(self.root / mutant.path), mutant.lines
         return {test for line in range(first, last + 1) for test in self.ran.get((file, line), ())} - {AT_IMPORT}
 
-    def tests_of_file(self, path: str) -> set[str]:
+    def tests_near(self, path: str, every: Iterable[str]) -> set[str]:
+        """Return all tests of each test module of which one runs the file: what a dataclass writes shows no lines."""
         file = str(self.root / path)
-        return {test for (other, _), tests in self.ran.items() if other == file for test in tests} - {AT_IMPORT}
+        modules = {_module(test) for (other, _), tests in self.ran.items() if other == file for test in tests}
+        return {test for test in every if _module(test) in modules}
+
+
+def _module(test: str) -> str:
+    return test.partition("::")[0]
 
 
 @dataclass(slots=True)
@@ -90,7 +104,8 @@ class Survey:
 
     def _measure(self, items: list[pytest.Item]) -> None:
         for item, following in zip(items, [*items[1:], None], strict=True):
-            began, self.lines.test = time.monotonic(), item.nodeid
+            began = time.monotonic()
+            self.lines.begin(item.nodeid)
             if run_item(item, following):
                 self.seconds[item.nodeid] = time.monotonic() - began
         failed = [item.nodeid for item in items if item.nodeid not in self.seconds]

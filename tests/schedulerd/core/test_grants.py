@@ -1,0 +1,285 @@
+"""Claims, age and the moments at which a holder is told and asked: each at its exact time."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contract.grammar import Mode
+from schedulerd.core import operator
+from schedulerd.core.messages import Grant, Wanted, Yield
+from schedulerd.core.model import Container, Rules, Stage, Wish
+from schedulerd.policies import POLICIES
+from tests.fakes.containers import Floor
+
+RR = Rules(policy=POLICIES["rr"], quantum=1.0, side_by_side=False)
+
+
+def join(floor: Floor, key: str, *numbers: int, **facts: Any) -> int:
+    mode = Mode.SINGLE if len(numbers) == 1 else Mode.GANG
+    return floor.join(
+        Container(key=key, gpus=tuple(f"GPU-{n}" for n in numbers), mode=facts.pop("mode", mode), **facts)
+    )
+
+
+def want(floor: Floor, process: int) -> None:
+    floor.want(process, *floor.turns.members[process].facts.gpus)
+
+
+def holding(floor: Floor, key: str, *numbers: int, **facts: Any) -> int:
+    process = join(floor, key, *numbers, **facts)
+    want(floor, process)
+    return process
+
+
+def wish_of(floor: Floor, process: int) -> Wish:
+    return next(iter(floor.turns.members[process].wishes.values()))
+
+
+def turn_of(floor: Floor, process: int) -> str:
+    return next(iter(floor.seats[process].turns))
+
+
+def told(floor: Floor, kind: type) -> list[Any]:
+    """The messages of a kind that were sent, as text."""
+    return [order for order in floor.history if f"message={kind.__name__}(" in order]
+
+
+# ---------------------------------------------------------------------------------------------- hush, quantum, grace
+def test_a_holder_is_told_of_a_waiter_after_the_hush_and_asked_after_its_quantum() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    holding(floor, "b", 1)
+    floor.pass_time(0.0009)
+    assert not told(floor, Wanted)
+
+    floor.pass_time(0.0002)
+    assert len(told(floor, Wanted)) == 1
+    floor.pass_time(0.9)
+    assert not told(floor, Yield)
+
+    floor.pass_time(0.1)
+    assert len(told(floor, Wanted)) == len(told(floor, Yield)) == 1
+
+
+def test_a_yield_names_the_grace_and_the_turn_is_revoked_when_it_has_passed() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    holding(floor, "b", 1)
+    floor.pass_time(1.0)
+    (turn,) = floor.turns.grants.gpus["GPU-1"].holders
+
+    assert turn.stage is Stage.YIELDING
+    assert turn.deadline == pytest.approx(1.0 + RR.grace)
+    assert floor.turns.tenants["a"].shares["GPU-1"].yields == 1
+    floor.pass_time(RR.grace)
+    assert floor.open_on("GPU-1") == ["b"]
+    assert not floor.seats[a].turns
+    assert [notice.kind for notice in floor.notices] == ["overdue"]
+
+
+def test_a_holder_whom_nobody_waits_for_is_left_alone() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    floor.pass_time(100.0)
+
+    assert not told(floor, Wanted) + told(floor, Yield)
+    assert floor.turns.next_alarm() == float("inf")
+
+
+def test_a_grant_says_whether_somebody_waits_and_how_long_it_may_idle() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    b = holding(floor, "b", 1)
+    holding(floor, "c", 1)
+    assert floor.seats[a].turns[turn_of(floor, a)] == Grant(turn_of(floor, a), ("GPU-1",), 1000, False, False, 0)
+
+    floor.done(a, turn_of(floor, a))
+    assert floor.seats[b].turns[turn_of(floor, b)] == Grant(turn_of(floor, b), ("GPU-1",), 1000, False, True, 5)
+
+
+# ---------------------------------------------------------------------------------------------- pause
+def test_a_pause_asks_at_once_and_gives_the_gpu_to_nobody_until_it_ends() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    b = holding(floor, "b", 1)
+    operator.pause(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
+    floor.carry_out()
+    assert floor.seats[a].asked
+
+    floor.answer_yields()
+    floor.pass_time(10.0)
+    assert floor.open_on("GPU-1") == []
+    operator.resume(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
+    floor.carry_out()
+    assert floor.seats[b].turns
+
+
+# ---------------------------------------------------------------------------------------------- claims
+def claimed() -> tuple[Floor, int, int, int]:
+    """A gang of two GPUs waits for the holder of the first; a single waits for the second."""
+    floor = Floor(RR, gpus=2)
+    holder = holding(floor, "holder", 1)
+    gang = holding(floor, "gang", 1, 2)
+    return floor, holder, gang, join(floor, "single", 2)
+
+
+def test_a_gang_that_is_first_everywhere_claims_all_its_gpus() -> None:
+    floor, _, gang, _ = claimed()
+    wish = wish_of(floor, gang)
+
+    assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [wish, wish]
+    assert wish.drain_at == pytest.approx(1.0)
+
+
+def test_a_claim_leaves_time_for_others_only_before_it_drains() -> None:
+    floor, _, _, single = claimed()
+    floor.pass_time(0.5)
+    want(floor, single)
+    assert floor.open_on("GPU-2") == ["single"]
+
+
+def test_a_claim_that_drains_soon_keeps_others_out() -> None:
+    floor, _, _, single = claimed()
+    floor.pass_time(0.995)
+    want(floor, single)
+    assert floor.open_on("GPU-2") == []
+
+
+def test_those_in_the_way_of_a_claim_yield_at_one_moment_and_the_gang_gets_both() -> None:
+    floor, holder, gang, single = claimed()
+    want(floor, single)
+    floor.pass_time(0.99)
+    assert not floor.seats[holder].asked | floor.seats[single].asked
+
+    floor.pass_time(0.02)
+    assert floor.seats[holder].asked
+    assert floor.seats[single].asked
+    floor.answer_yields()
+    assert {gpu for grant in floor.seats[gang].turns.values() for gpu in grant.gpus} == {"GPU-1", "GPU-2"}
+
+
+def test_a_claim_that_is_given_up_opens_what_is_free_and_is_taken_again() -> None:
+    floor, _, gang, single = claimed()
+    floor.pass_time(0.995)
+    want(floor, single)
+    wish = wish_of(floor, gang)
+    floor.turns.grants.give_up_claim(wish)
+
+    assert wish.drain_at is None
+    assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [None, None]
+    assert floor.turns.next_alarm() == -float("inf")
+    floor.pass_time(0.0)
+    assert wish.drain_at is not None
+
+
+@pytest.mark.parametrize("change", ["pause", "policy"])
+def test_a_pause_and_another_policy_give_up_a_claim(change: str) -> None:
+    floor, _, gang, single = claimed()
+    wish = wish_of(floor, gang)
+    if change == "pause":
+        operator.pause(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
+    else:
+        operator.set_policy(floor.turns, POLICIES["priority"], floor.now)
+    floor.carry_out()
+    want(floor, single)
+    floor.pass_time(0.0)
+
+    paused = change == "pause"
+    assert (wish.drain_at is None) is paused
+    assert (floor.turns.gpu("GPU-2").claim is None) is paused
+    assert floor.open_on("GPU-2") == ["single"]
+
+
+def test_a_wish_that_is_dropped_takes_its_claim_with_it() -> None:
+    floor, _, gang, _ = claimed()
+    floor.leave(gang)
+
+    assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [None, None]
+
+
+# ---------------------------------------------------------------------------------------------- age
+def test_a_wish_that_was_passed_over_often_enough_goes_first() -> None:
+    rules = Rules(policy=POLICIES["sjf"], quantum=1.0, side_by_side=False, age_turns=2)
+    floor = Floor(rules, gpus=1)
+    long, *short = (join(floor, key, 1) for key in "labc")
+    floor.turns.tenants["l"].shares["GPU-1"].burst = 100.0
+    want(floor, short[0])
+    for process in (long, *short[1:]):
+        want(floor, process)
+    order = []
+    for _ in range(12):
+        (holder,) = floor.open_on("GPU-1")
+        order.append(holder)
+        process = next(one for one, seat in floor.seats.items() if seat.container == holder)
+        floor.pass_time(0.002)
+        floor.done(process, turn_of(floor, process), "idle")
+        want(floor, process)
+
+    assert order.index("l") == 1 + rules.age_turns * 4  # four containers; the first grant was before it came
+
+
+@pytest.mark.parametrize(("passed_over", "aged"), [(3, False), (4, True)])
+def test_a_wish_ages_at_so_many_grants_a_container(passed_over: int, aged: bool) -> None:
+    rules = Rules(policy=POLICIES["sjf"], side_by_side=False, age_turns=2)
+    floor = Floor(rules, gpus=1)
+    holding(floor, "a", 1)
+    b = holding(floor, "b", 1)
+    gpu, wish = floor.turns.gpu("GPU-1"), wish_of(floor, b)
+    gpu.grants = wish.standings["GPU-1"].grants + passed_over
+    floor.turns.grants._age_oldest(gpu, floor.now)
+
+    assert wish.aged is aged
+    assert gpu.queue.top() is wish
+
+
+def test_under_a_policy_without_age_only_gangs_age() -> None:
+    floor = Floor(Rules(policy=replace(POLICIES["sjf"], ages=False), side_by_side=False), gpus=2)
+    holding(floor, "a", 1)
+    waiting = [holding(floor, "b", 1), holding(floor, "g", 1, 2)]
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.grants = 1000
+    for process in waiting:
+        floor.turns.grants._age_oldest(gpu, floor.now)
+        assert not wish_of(floor, process).aged
+    floor.leave(waiting[0])
+    floor.turns.grants._age_oldest(gpu, floor.now)
+
+    assert wish_of(floor, waiting[1]).aged
+
+
+# ---------------------------------------------------------------------------------------------- what is counted
+def test_a_turn_is_counted_with_its_wait_and_charged_by_weight() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1, weight=200)
+    b = holding(floor, "b", 1, weight=50)
+    floor.pass_time(0.5)
+    floor.done(a, turn_of(floor, a), "idle")
+    floor.pass_time(0.25)
+    floor.done(b, turn_of(floor, b), "idle")
+    first, second = (floor.turns.tenants[key].shares["GPU-1"] for key in "ab")
+
+    assert (first.turns, first.waited, first.held, first.virtual) == (1, 0.0, 0.5, 0.25)
+    assert (second.turns, second.waited, second.held) == (1, 0.5, 0.25)
+    assert first.burst == pytest.approx(0.3 * 0.5)
+    assert floor.turns.gpu("GPU-1").grants == floor.turns.gpu("GPU-1").switches == 2
+    assert floor.turns.gpu("GPU-1").busy.total == 0.75
+
+
+def test_the_same_holder_again_is_no_switch() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    floor.done(a, turn_of(floor, a), "idle")
+    want(floor, a)
+
+    assert (floor.turns.gpu("GPU-1").grants, floor.turns.gpu("GPU-1").switches) == (2, 1)
+
+
+def test_every_process_of_the_holder_is_asked() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    again = join(floor, "a", 1)
+    holding(floor, "b", 1)
+    floor.pass_time(1.0)
+
+    assert floor.seats[a].asked == floor.seats[again].asked != set()
