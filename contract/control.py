@@ -227,20 +227,20 @@ _REQUESTS: dict[type, Form[Any]] = {
     AskLoad: Form("load", AskLoad, {}),
     AskHealth: Form("healthz", AskHealth, {}),
     AskReadiness: Form("readyz", AskReadiness, {}),
-    SetQuantum: _QuantumForm("quantum", SetQuantum, {"time": _QUANTUM, **_GPU}),
-    SetPolicy: Form("policy", SetPolicy, {"name": NAME}),
-    Drain: Form("drain", Drain, {"gpu": NAME, "now": FLAG}),
+    SetQuantum: _QuantumForm("quantum", SetQuantum, {"time": _QUANTUM, **_GPU}, needs=("time",)),
+    SetPolicy: Form("policy", SetPolicy, {"name": NAME}, needs=("name",)),
+    Drain: Form("drain", Drain, {"gpu": NAME, "now": FLAG}, needs=("gpu",)),
     Pause: Form("pause", Pause, _GPU),
     Resume: Form("resume", Resume, _GPU),
     Observe: Form("observe", Observe, {}),
     Beat: Form("beat", Beat, {}),
-    CardReport: Form("figures", CardReport, {"gpu": NAME, "figures": _FIGURES}),
-    PodReport: Form("pod", PodReport, {"key": NAME, "facts": _POD_FACTS}),
+    CardReport: Form("figures", CardReport, {"gpu": NAME, "figures": _FIGURES}, needs=("gpu",)),
+    PodReport: Form("pod", PodReport, {"key": NAME, "facts": _POD_FACTS}, needs=("key",)),
 }
 _TO_OBSERVER: dict[type, Form[Any]] = {
-    Who: Form("who", Who, {"key": NAME, "devices": NAMES, "uid": TEXT}),
-    Forget: Form("forget", Forget, {"key": NAME}),
-    Happened: Form("notice", Happened, {"kind": NAME, "key": NAME, "gpus": NAMES}),
+    Who: Form("who", Who, {"key": NAME, "devices": NAMES, "uid": TEXT}, needs=("key", "devices")),
+    Forget: Form("forget", Forget, {"key": NAME}, needs=("key",)),
+    Happened: Form("notice", Happened, {"kind": NAME, "key": NAME, "gpus": NAMES}, needs=("kind", "key", "gpus")),
 }
 _REQUEST_VERBS = {form.verb: form for form in _REQUESTS.values()}
 _TO_OBSERVER_VERBS = {form.verb: form for form in _TO_OBSERVER.values()}

@@ -1,4 +1,4 @@
-"""A frozen dataclass as a line: a verb, and one key for each field.
+"""A frozen type as a line: a verb, and one key for each field; for named tuples and frozen dataclasses alike.
 
 The rule it owns: a field that is None or empty is left out, a key that is missing means the field's default, and a key
 that the form does not know is ignored.  A value that a key cannot have is an error that says which ones it can.
@@ -6,9 +6,8 @@ that the form does not know is ignored.  A value that a key cannot have is an er
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from contract.errors import BadLine, BadValue
 from contract.line import Line
@@ -19,8 +18,7 @@ _SHOWN = 40
 """Characters of a wrong value that an error repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(NamedTuple, Generic[T]):
     """How the values of a field are read and written."""
 
     allowed: str
@@ -114,17 +112,19 @@ def count_between(least: int, most: int) -> Kind[int]:
 
 
 class Form(Generic[T]):
-    """The line that stands for a dataclass.
+    """The line that stands for a frozen type.
 
-    `kinds` names each field; one that is a form itself puts its own keys into the same line.
+    `kinds` names each field; one that is a form itself puts its own keys into the same line.  `needs` are the keys that
+    have no default.
     """
 
-    def __init__(self, verb: str, made: type[T], kinds: Mapping[str, "Kind[Any] | Form[Any]"]) -> None:
+    def __init__(
+        self, verb: str, made: type[T], kinds: Mapping[str, "Kind[Any] | Form[Any]"], *, needs: Collection[str] = ()
+    ) -> None:
         self.verb = verb
         self._made = made
         self._kinds = kinds
-        every: tuple[Any, ...] = fields(made)  # type: ignore[arg-type]  # a bound cannot say "a dataclass"
-        self._required = {each.name for each in every if each.default is each.default_factory is MISSING}
+        self._needs = needs
 
     def write(self, value: T) -> Line:
         """Return the line."""
@@ -148,7 +148,7 @@ class Form(Generic[T]):
                 values[name] = kind.read(line)
             elif name in line.words:
                 values[name] = read_word(line, name, kind)
-            elif name in self._required:
+            elif name in self._needs:
                 raise BadLine(f"a {line.verb!r} line names no {name}")
         return self._made(**values)
 

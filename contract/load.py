@@ -59,6 +59,7 @@ _GPU = Form(
         "power": Kind(NUMBER.allowed, NUMBER.read, "{:.3f}".format),
         "drained": FLAG,
     },
+    needs=("uuid",),
 )
 
 

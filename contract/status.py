@@ -2,19 +2,21 @@
 
 The control socket's request `status` is answered by a `daemon` line, a `gpu` line for each GPU, a `container` line for
 each container and after it a `place` line for each of its GPUs, then `end`.  `nvsharectl` and the metrics read these
-types; no other module knows the lines' keys.
+types; no other module knows the lines' keys.  Named tuples, since
+`dataclasses` costs `nvsharectl` too much at its start.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from contract.errors import BadLine
 from contract.form import COUNT, COUNTS, FLAG, NAME, NUMBER, SHARE, TALLY, TEXT, WHOLE, Form, Kind
 from contract.line import Line, encode
 
 QUERY = encode(Line("status"))
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 class State(StrEnum):
@@ -27,8 +29,7 @@ class State(StrEnum):
     RESTS = "rests"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonStatus:
+class DaemonStatus(NamedTuple):
     """The turn process itself."""
 
     epoch: str = ""
@@ -46,14 +47,13 @@ class DaemonStatus:
     """The histogram of how long batches of events took."""
     loop_us: int | None = None
     """Microseconds in batches, all together."""
-    refusals: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, int] = _NONE
     """Refused lines, by code."""
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = _NONE
     """How often a container reached a limit, by limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuStatus:
+class GpuStatus(NamedTuple):
     """One GPU; what NVML does not say is None."""
 
     uuid: str
@@ -83,8 +83,7 @@ class GpuStatus:
     utilization: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStatus:
+class ContainerStatus(NamedTuple):
     """One connected container; pod and container are empty while the cluster has not named them."""
 
     key: str
@@ -103,8 +102,7 @@ class ContainerStatus:
     """Its cap on each GPU, in bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceStatus:
+class PlaceStatus(NamedTuple):
     """One container on one of its GPUs; times and counts are since it came."""
 
     key: str
@@ -127,8 +125,7 @@ class PlaceStatus:
     unpageable: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(NamedTuple):
     """The whole answer; no daemon: nobody answered."""
 
     daemon: DaemonStatus | None = None
@@ -180,6 +177,7 @@ _FORMS: dict[type, Form[Any]] = {
             "power": NUMBER,
             "utilization": NUMBER,
         },
+        needs=("uuid",),
     ),
     ContainerStatus: Form(
         "container",
@@ -197,6 +195,7 @@ _FORMS: dict[type, Form[Any]] = {
             "pids": COUNTS,
             "memory": COUNT,
         },
+        needs=("key",),
     ),
     PlaceStatus: Form(
         "place",
@@ -216,6 +215,7 @@ _FORMS: dict[type, Form[Any]] = {
             "pageable": COUNT,
             "unpageable": COUNT,
         },
+        needs=("key", "gpu", "state"),
     ),
 }
 _READERS: dict[str, Callable[[Line], Entry]] = {form.verb: form.read for form in _FORMS.values()}

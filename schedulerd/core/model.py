@@ -18,7 +18,7 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock       grants (accrue); turns
 #   memory counted and promised              Share, Gpu.needed, Gpu.reserving           memory (recount), turns
 #   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained            operator
-#   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns (add_gpu), recovery, grants
+#   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns, recovery, grants
 #   containers that wait for each other      DeadlockWatch                              deadlock
 #   containers that have left                Histories                                  history
 #   the rules                                Grants.rules                               operator

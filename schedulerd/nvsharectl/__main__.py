@@ -68,7 +68,8 @@ def _steer(flags: Namespace) -> None:
     }
     with ControlClient(flags.control) as client:
         list(client.ask(encode_request(requests[flags.command]())))
-    print(f"done: {_effect(flags)}" if flags.command in ("policy", "drain") else "done")
+    effect = _effect(flags) if flags.command in ("policy", "drain") else ""
+    print(f"done: {effect}" if effect else "done")
 
 
 def _effect(flags: Namespace) -> str:
@@ -77,7 +78,8 @@ def _effect(flags: Namespace) -> str:
         return "nothing new is placed on it" + (", and nobody gets a turn" if flags.now else "")
     from schedulerd.policies import POLICIES
 
-    return POLICIES[flags.name].sentence
+    policy = POLICIES.get(flags.name)
+    return "" if policy is None else policy.sentence  # the daemon may be newer, and know more of them
 
 
 def build_parser() -> ArgumentParser:

@@ -4,10 +4,8 @@ Pure functions of the status.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from typing import Any
 
-from contract.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, State, Status
+from contract.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, Status
 
 _ORDER = {state: place for place, state in enumerate((State.HOLDS, State.YIELDS, State.WAITS, State.RESTS))}
 Held = Mapping[tuple[str, str], int]
@@ -26,9 +24,8 @@ def as_json(status: Status) -> dict[str, object]:
     }
 
 
-def _known(entry: Any) -> dict[str, object]:
-    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    return {name: value for name, value in values.items() if value is not None and value not in ("", (), {})}
+def _known(entry: Entry) -> dict[str, object]:
+    return {name: value for name, value in entry._asdict().items() if value is not None and value not in ("", (), {})}
 
 
 def list_held(status: Status) -> Held:

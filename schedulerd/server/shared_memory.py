@@ -61,7 +61,7 @@ class SharedMemory:
             wake()
 
     def own_slot(self, slot: int, owner: int) -> None:
-        """Zero a ledger slot and write its owner; 0 frees it."""
+        """Clear a ledger slot and write its owner; 0 frees it."""
         if owner and slot >= self._slots_used:
             # Byte 16 of the header: how many slots need be summed.
             self._slots_used = slot + 1

@@ -24,8 +24,10 @@ print(*sys.modules, file=sys.stderr)
 """
 SLOW_FOR_A_COMMAND = {
     "asyncio",
+    "dataclasses",
     "email",
     "http",
+    "inspect",
     "json",
     "logging",
     "pathlib",
@@ -57,7 +59,8 @@ def test_nvsharectl_loads_only_what_its_commands_need(daemon: Daemon, words: tup
     loaded = set(done.stderr.split())
     ours = {name for name in loaded if name.startswith(("schedulerd.", "contract.", "adapters"))}
 
-    assert loaded & SLOW_FOR_A_COMMAND == set()
+    slow = loaded & SLOW_FOR_A_COMMAND
+    assert slow <= ({"dataclasses", "inspect"} if words[0] == "policy" else set())  # a change reads the grammars
     assert ours == (OF_EVERY_COMMAND | OF_A_CHANGE | OF_POLICIES if words[0] == "policy" else OF_EVERY_COMMAND)
 
 
