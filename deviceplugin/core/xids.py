@@ -13,7 +13,7 @@ class Meaning(Enum):
     """What an XID says about the card."""
 
     APPLICATION = "an application's own fault"
-    STATE_FILE = "for the record only"
+    NOTE = "for the record only"
     CRITICAL = "the card is in trouble"
 
 
@@ -25,13 +25,13 @@ XIDS: dict[int, tuple[Meaning, str]] = {
     48: (Meaning.CRITICAL, "double-bit memory error"),
     61: (Meaning.CRITICAL, "microcontroller breakpoint"),
     62: (Meaning.CRITICAL, "microcontroller halt"),
-    63: (Meaning.STATE_FILE, "a memory row was remapped, or will be at the next reset"),
+    63: (Meaning.NOTE, "a memory row was remapped, or will be at the next reset"),
     64: (Meaning.CRITICAL, "a memory row could not be remapped"),
     68: (Meaning.APPLICATION, "video decoder exception"),
     69: (Meaning.CRITICAL, "graphics engine class error"),
     74: (Meaning.CRITICAL, "NVLink error"),
     79: (Meaning.CRITICAL, "the GPU has fallen off the bus"),
-    92: (Meaning.STATE_FILE, "many single-bit memory errors, all corrected"),
+    92: (Meaning.NOTE, "many single-bit memory errors, all corrected"),
     94: (Meaning.APPLICATION, "contained memory error: only the application that touched it is ended"),
     95: (Meaning.CRITICAL, "uncontained memory error"),
     109: (Meaning.CRITICAL, "context switch timed out: the card wants a reset"),

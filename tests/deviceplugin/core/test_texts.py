@@ -10,17 +10,17 @@ from contract import names, paths
 from contract.reasons import ReasonCode, Refusal
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.cdi import Bind, build_spec, complaints_about, device_name, edits_of, file_name, render_spec
-from deviceplugin.core.checkpoint import gpu_in, parse_checkpoint, parse_others
+from deviceplugin.core.checkpoint import gpu_in, parse_checkpoint, parse_foreign
 from deviceplugin.core.events import (
     Allocated,
     CallRefused,
     GpuRecovered,
     GpuRefused,
     GpuUnhealthy,
-    Happening,
     NodeEvent,
-    Unanswered,
-    event_of,
+    PluginEvent,
+    SchedulerSilent,
+    node_event_of,
 )
 from deviceplugin.errors import BadSpec, Refused
 from deviceplugin.layout import Layout
@@ -42,12 +42,12 @@ REFUSAL = Refusal(ReasonCode("Excluded"), "The cause.", "The remedy.")
         (Allocated(ALLOCATION), None),
     ],
 )
-def test_the_event_of_a_happening(happening: Happening, event: NodeEvent | None) -> None:
-    assert event_of(happening) == event
+def test_the_event_of_a_happening(happening: PluginEvent, event: NodeEvent | None) -> None:
+    assert node_event_of(happening) == event
 
 
 def test_a_scheduler_that_does_not_answer_is_a_warning() -> None:
-    event = event_of(Unanswered(ALLOCATION))
+    event = node_event_of(SchedulerSilent(ALLOCATION))
 
     assert event is not None
     assert (event.reason, event.is_warning) == ("SchedulerNotAnswering", True)
@@ -68,18 +68,18 @@ def test_ids_of_every_numa_node_are_one_containers() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"Data": 1}', '{"Data": {"PodDeviceEntries": [{}]}}'])
 def test_an_odd_checkpoint_is_not_known(text: str) -> None:
     assert parse_checkpoint(text, "ours") is None
-    assert parse_others(text, "ours") == {}
+    assert parse_foreign(text, "ours") == {}
 
 
 def test_an_empty_checkpoint_is_known() -> None:
     assert parse_checkpoint('{"Data": {"PodDeviceEntries": null}}', "ours") == frozenset()
-    assert parse_others('{"Data": {"PodDeviceEntries": null}}', "ours") == {}
+    assert parse_foreign('{"Data": {"PodDeviceEntries": null}}', "ours") == {}
 
 
 def test_gpus_of_others_are_found_in_pods_and_among_the_registered() -> None:
     text = book(("ours", {"0": ["GPU-1"]}), ("r", {"0": ["GPU-2::7"]}), registered={"s": ["GPU-3", "x"], "t": None})
 
-    assert parse_others(text, "ours") == {"GPU-2": "r", "GPU-3": "s"}
+    assert parse_foreign(text, "ours") == {"GPU-2": "r", "GPU-3": "s"}
 
 
 @pytest.mark.parametrize(("device_id", "gpu"), [("GPU-1", "GPU-1"), ("GPU-1::2", "GPU-1"), ("MIG-1", ""), ("", "")])
@@ -173,7 +173,7 @@ def test_how_many_slots_a_container_may_have(most: int, refused: bool) -> None:
 def test_gpus_that_are_registered_are_found_though_no_pod_has_any() -> None:
     text = '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {"r": ["GPU-1"]}}}'
 
-    assert parse_others(text, "ours") == {"GPU-1": "r"}
+    assert parse_foreign(text, "ours") == {"GPU-1": "r"}
 
 
 def test_a_device_without_edits_has_neither_environment_nor_mounts() -> None:

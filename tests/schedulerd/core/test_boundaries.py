@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from contract.control import Figures
 from contract.grammar import AllocationKind, Mode
 from schedulerd.core import memory
 from schedulerd.core.history import Histories
-from schedulerd.core.model import Container, Gpu, Rules, Tenant
-from schedulerd.core.node_state import Figures, Node
+from schedulerd.core.model import Container, ContainerState, Gpu, Rules
+from schedulerd.core.node_state import Node
 from schedulerd.core.usage import BusyTime, Share
-from schedulerd.core.wait_queue import WaitingLine
-from schedulerd.policies import POLICIES, Standing
+from schedulerd.core.wait_queue import WaitQueue
+from schedulerd.policies import POLICIES, Snapshot
 from tests.fakes.containers import Floor
 
 
@@ -112,7 +113,7 @@ def test_how_busy_a_gpu_was_lately(added: list[tuple[float, float]], now: float,
     for seconds, at in added:
         busy.add(seconds, at)
 
-    assert busy.lately(now=now) == pytest.approx(lately)
+    assert busy.lately(now=now, charged_at=now, uncharged=0.0) == pytest.approx(lately)
     assert busy.total == sum(seconds for seconds, _ in added)
 
 
@@ -132,14 +133,14 @@ class Waiter:
     priority: int = 0
     together: bool = False
     aged: bool = False
-    standings: dict[str, Standing] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.standings = {"A": Standing(self.serial, self.priority, 100, 0.0, 0.0, 0)}
+        self.snapshots = {"A": Snapshot(self.serial, self.priority, 100, 0.0, 0.0, 0)}
 
 
-def line_of(*waiters: Waiter) -> WaitingLine[Any]:
-    line: WaitingLine[Any] = WaitingLine("A", POLICIES["priority"])
+def line_of(*waiters: Waiter) -> WaitQueue[Any]:
+    line: WaitQueue[Any] = WaitQueue("A", POLICIES["priority"])
     for waiter in waiters:
         line.add(waiter)
     return line
@@ -180,13 +181,13 @@ RULES = Rules(
 )
 
 
-def on_card(size: int | None, needed: int, **facts: Any) -> tuple[Gpu, Tenant]:
+def on_card(size: int | None, needed: int, **facts: Any) -> tuple[Gpu, ContainerState]:
     floor = Floor(RULES, capacity=size, gpus=1)
     floor.join(Container(key="a", gpus=("GPU-1",), **facts))
-    gpu, tenant = floor.turns.gpu("GPU-1"), floor.turns.tenants["a"]
-    tenant.shares["GPU-1"].set_using(1, needed, 0)
-    memory.recount(RULES, gpu, tenant)
-    return gpu, tenant
+    gpu, container = floor.turns.gpu("GPU-1"), floor.turns.containers["a"]
+    container.shares["GPU-1"].set_using(1, needed, 0)
+    memory.recount(RULES, gpu, container)
+    return gpu, container
 
 
 @pytest.mark.parametrize(
@@ -219,16 +220,16 @@ def test_what_a_container_counts_on_a_card(
 def test_what_a_switch_costs_and_how_long_a_holder_is_kept(
     size: int | None, said: int, switch: float, keep: float
 ) -> None:
-    gpu, tenant = on_card(size, said)
+    gpu, container = on_card(size, said)
 
-    assert memory.switch_seconds(RULES, gpu, tenant.shares["GPU-1"]) == pytest.approx(switch)
-    assert memory.keep(RULES, gpu, tenant) == pytest.approx(keep)
+    assert memory.switch_seconds(RULES, gpu, container.shares["GPU-1"]) == pytest.approx(switch)
+    assert memory.keep(RULES, gpu, container) == pytest.approx(keep)
 
 
 def test_a_holder_is_kept_ten_seconds_at_most() -> None:
-    gpu, tenant = on_card(1000, 1000)
+    gpu, container = on_card(1000, 1000)
 
-    assert memory.keep(replace(RULES, paging_rate=0.1), gpu, tenant) == 10.0
+    assert memory.keep(replace(RULES, paging_rate=0.1), gpu, container) == 10.0
 
 
 @pytest.mark.parametrize(("needed", "expected"), [(90, True), (91, False)])
@@ -239,13 +240,13 @@ def test_a_turn_may_have_company_where_its_own_share_fits(needed: int, expected:
 
 
 def test_the_longest_turn_is_the_fixed_one_or_the_longest_and_its_grace() -> None:
-    gpu, tenant = on_card(100, 0)
-    assert memory.longest_turn(RULES, gpu, tenant) == 52.0
+    gpu, container = on_card(100, 0)
+    assert memory.longest_turn(RULES, gpu, container) == 52.0
 
     gpu.fixed_quantum = 70.0
-    assert memory.longest_turn(RULES, gpu, tenant) == 72.0
-    tenant.facts = replace(tenant.facts, quantum=80.0)
-    assert memory.longest_turn(RULES, gpu, tenant) == 82.0
+    assert memory.longest_turn(RULES, gpu, container) == 72.0
+    container.facts = replace(container.facts, quantum=80.0)
+    assert memory.longest_turn(RULES, gpu, container) == 82.0
 
 
 # ---------------------------------------------------------------------------------------------- the node's figures
@@ -279,19 +280,19 @@ def ring(rules: Rules) -> tuple[Floor, list[int]]:
 
 
 @pytest.mark.parametrize(("seconds", "asked", "jams"), [(0.4, 0, 0), (0.9, 2, 0), (1.4, 2, 0), (1.9, 2, 1)])
-def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float, asked: int, jams: int) -> None:
+def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float, asked: int, deadlocks: int) -> None:
     floor, _ = ring(Rules(quantum=30.0, jam=0.5, probe=0.75))
     floor.pass_time(seconds)
 
     assert sum("message=Yield(" in order for order in floor.history) == asked
-    assert (floor.turns.jams.jams, len(floor.notices)) == (jams, jams)
+    assert (floor.turns.deadlocks.count, len(floor.notices)) == (deadlocks, deadlocks)
 
 
 def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() -> None:
     floor, processes = ring(Rules(quantum=30.0, jam=0.5, probe=0.75))
     floor.pass_time(2.0)
 
-    assert all(floor.turns.tenants[key].gang for key in "ab")
+    assert all(floor.turns.containers[key].gang for key in "ab")
     assert floor.open_on("GPU-1") == floor.open_on("GPU-2") != []
     assert sum("'jam')" in order or "reason='jam'" in order for order in floor.history) == 2
     assert sum(bool(floor.seats[process].turns) for process in processes) == 1

@@ -8,7 +8,7 @@ import pytest
 from contract.grammar import Mode
 from schedulerd.core import operator
 from schedulerd.core.messages import Grant, Wanted, Yield
-from schedulerd.core.model import Container, Rules, Stage, Wish
+from schedulerd.core.model import Container, Request, Rules, Stage
 from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor
 
@@ -32,8 +32,8 @@ def holding(floor: Floor, key: str, *numbers: int, **facts: Any) -> int:
     return process
 
 
-def wish_of(floor: Floor, process: int) -> Wish:
-    return next(iter(floor.turns.members[process].wishes.values()))
+def wish_of(floor: Floor, process: int) -> Request:
+    return next(iter(floor.turns.members[process].requests.values()))
 
 
 def turn_of(floor: Floor, process: int) -> str:
@@ -71,7 +71,7 @@ def test_a_yield_names_the_grace_and_the_turn_is_revoked_when_it_has_passed() ->
 
     assert turn.stage is Stage.YIELDING
     assert turn.deadline == pytest.approx(1.0 + RR.grace)
-    assert floor.turns.tenants["a"].shares["GPU-1"].yields == 1
+    assert floor.turns.containers["a"].shares["GPU-1"].yields == 1
     floor.pass_time(RR.grace)
     assert floor.open_on("GPU-1") == ["b"]
     assert not floor.seats[a].turns
@@ -126,10 +126,10 @@ def claimed() -> tuple[Floor, int, int, int]:
 
 def test_a_gang_that_is_first_everywhere_claims_all_its_gpus() -> None:
     floor, _, gang, _ = claimed()
-    wish = wish_of(floor, gang)
+    request = wish_of(floor, gang)
 
-    assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [wish, wish]
-    assert wish.drain_at == pytest.approx(1.0)
+    assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [request, request]
+    assert request.drain_at == pytest.approx(1.0)
 
 
 def test_a_claim_leaves_time_for_others_only_before_it_drains() -> None:
@@ -163,20 +163,20 @@ def test_a_claim_that_is_given_up_opens_what_is_free_and_is_taken_again() -> Non
     floor, _, gang, single = claimed()
     floor.pass_time(0.995)
     want(floor, single)
-    wish = wish_of(floor, gang)
-    floor.turns.grants.give_up_claim(wish)
+    request = wish_of(floor, gang)
+    floor.turns.grants.give_up_claim(request)
 
-    assert wish.drain_at is None
+    assert request.drain_at is None
     assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [None, None]
     assert floor.turns.next_alarm() == -float("inf")
     floor.pass_time(0.0)
-    assert wish.drain_at is not None
+    assert request.drain_at is not None
 
 
 @pytest.mark.parametrize("change", ["pause", "policy"])
 def test_a_pause_and_another_policy_give_up_a_claim(change: str) -> None:
     floor, _, gang, single = claimed()
-    wish = wish_of(floor, gang)
+    request = wish_of(floor, gang)
     if change == "pause":
         operator.pause(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
     else:
@@ -186,7 +186,7 @@ def test_a_pause_and_another_policy_give_up_a_claim(change: str) -> None:
     floor.pass_time(0.0)
 
     paused = change == "pause"
-    assert (wish.drain_at is None) is paused
+    assert (request.drain_at is None) is paused
     assert (floor.turns.gpu("GPU-2").claim is None) is paused
     assert floor.open_on("GPU-2") == ["single"]
 
@@ -203,7 +203,7 @@ def test_a_wish_that_was_passed_over_often_enough_goes_first() -> None:
     rules = Rules(policy=POLICIES["sjf"], quantum=1.0, side_by_side=False, age_turns=2)
     floor = Floor(rules, gpus=1)
     long, *short = (join(floor, key, 1) for key in "labc")
-    floor.turns.tenants["l"].shares["GPU-1"].burst = 100.0
+    floor.turns.containers["l"].shares["GPU-1"].burst = 100.0
     want(floor, short[0])
     for process in (long, *short[1:]):
         want(floor, process)
@@ -225,12 +225,12 @@ def test_a_wish_ages_at_so_many_grants_a_container(passed_over: int, aged: bool)
     floor = Floor(rules, gpus=1)
     holding(floor, "a", 1)
     b = holding(floor, "b", 1)
-    gpu, wish = floor.turns.gpu("GPU-1"), wish_of(floor, b)
-    gpu.grants = wish.standings["GPU-1"].grants + passed_over
+    gpu, request = floor.turns.gpu("GPU-1"), wish_of(floor, b)
+    gpu.grants = request.snapshots["GPU-1"].grants + passed_over
     floor.turns.grants._age_oldest(gpu, floor.now)
 
-    assert wish.aged is aged
-    assert gpu.queue.top() is wish
+    assert request.aged is aged
+    assert gpu.queue.top() is request
 
 
 def test_under_a_policy_without_age_only_gangs_age() -> None:
@@ -257,7 +257,7 @@ def test_a_turn_is_counted_with_its_wait_and_charged_by_weight() -> None:
     floor.done(a, turn_of(floor, a), "idle")
     floor.pass_time(0.25)
     floor.done(b, turn_of(floor, b), "idle")
-    first, second = (floor.turns.tenants[key].shares["GPU-1"] for key in "ab")
+    first, second = (floor.turns.containers[key].shares["GPU-1"] for key in "ab")
 
     assert (first.turns, first.waited, first.held, first.virtual) == (1, 0.0, 0.5, 0.25)
     assert (second.turns, second.waited, second.held) == (1, 0.5, 0.25)
