@@ -243,6 +243,7 @@ def test_the_longest_turn_is_the_fixed_one_or_the_longest_and_its_grace() -> Non
     gpu, container = on_card(100, 0)
     assert memory.longest_turn(RULES, gpu, container) == 52.0
 
+    assert memory.longest_turn(replace(RULES, longest_quantum=0.5), gpu, tenant) == 2.5
     gpu.fixed_quantum = 70.0
     assert memory.longest_turn(RULES, gpu, container) == 72.0
     container.facts = replace(container.facts, quantum=80.0)

@@ -283,3 +283,64 @@ def test_every_process_of_the_holder_is_asked() -> None:
     floor.pass_time(1.0)
 
     assert floor.seats[a].asked == floor.seats[again].asked != set()
+
+
+def test_two_side_by_side_share_the_charge_of_the_time() -> None:
+    floor = Floor(Rules(), capacity=16 << 30, gpus=1)
+    holding(floor, "a", 1)
+    holding(floor, "b", 1)
+    floor.pass_time(1.0)
+    floor.turns.grants.accrue(floor.turns.gpu("GPU-1"), floor.now)
+
+    assert [floor.turns.tenants[key].shares["GPU-1"].virtual for key in "ab"] == pytest.approx([0.5, 0.5])
+    assert [floor.turns.tenants[key].shares["GPU-1"].held for key in "ab"] == [1.0, 1.0]
+
+
+def test_a_turn_that_outlives_a_pause_is_revoked_with_its_reason() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    operator.pause(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
+    floor.carry_out()
+    (turn,) = floor.turns.grants.gpus["GPU-1"].holders
+    assert turn.reason == "paused"
+
+    floor.pass_time(RR.grace)
+    assert any("Revoked(" in order and "'paused'" in order for order in floor.history)
+
+
+def test_a_container_that_is_to_come_anew_is_granted_nothing() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    b = holding(floor, "b", 1)
+    floor.turns.tenants["b"].anew = True
+    (turn,) = floor.turns.grants.gpus["GPU-1"].holders
+    floor.turns.grants.end(turn, floor.now)
+    floor.turns.grants.settle([floor.turns.gpu("GPU-1")], floor.now)
+
+    assert not floor.seats[b].turns
+    assert floor.turns.gpu("GPU-1").holders == []
+
+
+@pytest.mark.parametrize(("virtual", "expected"), [(1.0, 7.0), (7.0, 7.0), (7.5, 7.5)])
+def test_who_is_granted_is_brought_to_the_clock_and_never_back_to_it(virtual: float, expected: float) -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    holding(floor, "b", 1)
+    gpu, share = floor.turns.gpu("GPU-1"), floor.turns.tenants["b"].shares["GPU-1"]
+    share.virtual, gpu.clock = virtual, 7.0
+    floor.done(a, turn_of(floor, a))
+
+    assert share.virtual == expected
+
+
+@pytest.mark.parametrize(("virtual", "expected"), [(6.0, 7.0), (8.0, 8.0), (9.5, 9.5), (300.0, 7.0 + 182.0)])
+def test_who_begins_to_wait_is_no_further_from_the_clock_than_one_longest_turn(virtual: float, expected: float) -> None:
+    floor = Floor(replace(RR, longest_quantum=180.0, grace=2.0), gpus=1)
+    holding(floor, "a", 1)
+    b = join(floor, "b", 1)
+    floor.turns.tenants["a"].shares["GPU-1"].virtual = 7.0
+    share = floor.turns.tenants["b"].shares["GPU-1"]
+    share.virtual, floor.turns.gpu("GPU-1").clock = virtual, 7.0
+    want(floor, b)
+
+    assert share.virtual == pytest.approx(expected)
