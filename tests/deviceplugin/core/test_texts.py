@@ -37,8 +37,8 @@ REFUSAL = Refusal(ReasonCode("Excluded"), "The cause.", "The remedy.")
     [
         (CallRefused(REFUSAL, 2), NodeEvent("Excluded", "The cause. The remedy.", is_warning=True)),
         (GpuRefused(A, REFUSAL), NodeEvent("Excluded", "The cause. The remedy.", is_warning=True)),
-        (GpuUnhealthy("A", "why"), NodeEvent("GpuUnhealthy", "GPU A is not given out: why.", is_warning=True)),
-        (GpuRecovered("A"), NodeEvent("GpuRecovered", "GPU A is given out again.", is_warning=False)),
+        (GpuUnhealthy("A", "why"), NodeEvent("GpuUnhealthy", "GPU A gets no new containers: why.", is_warning=True)),
+        (GpuRecovered("A"), NodeEvent("GpuRecovered", "GPU A gets new containers again.", is_warning=False)),
         (Allocated(ALLOCATION), None),
     ],
 )

@@ -243,7 +243,7 @@ def test_the_longest_turn_is_the_fixed_one_or_the_longest_and_its_grace() -> Non
     gpu, container = on_card(100, 0)
     assert memory.longest_turn(RULES, gpu, container) == 52.0
 
-    assert memory.longest_turn(replace(RULES, longest_quantum=0.5), gpu, tenant) == 2.5
+    assert memory.longest_turn(replace(RULES, longest_quantum=0.5), gpu, container) == 2.5
     gpu.fixed_quantum = 70.0
     assert memory.longest_turn(RULES, gpu, container) == 72.0
     container.facts = replace(container.facts, quantum=80.0)
@@ -280,7 +280,7 @@ def ring(rules: Rules) -> tuple[Floor, list[int]]:
     return floor, processes
 
 
-@pytest.mark.parametrize(("seconds", "asked", "jams"), [(0.4, 0, 0), (0.9, 2, 0), (1.4, 2, 0), (1.9, 2, 1)])
+@pytest.mark.parametrize(("seconds", "asked", "deadlocks"), [(0.4, 0, 0), (0.9, 2, 0), (1.4, 2, 0), (1.9, 2, 1)])
 def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float, asked: int, deadlocks: int) -> None:
     floor, _ = ring(Rules(quantum=30.0, jam=0.5, probe=0.75))
     floor.pass_time(seconds)

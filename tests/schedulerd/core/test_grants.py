@@ -292,8 +292,8 @@ def test_two_side_by_side_share_the_charge_of_the_time() -> None:
     floor.pass_time(1.0)
     floor.turns.grants.accrue(floor.turns.gpu("GPU-1"), floor.now)
 
-    assert [floor.turns.tenants[key].shares["GPU-1"].virtual for key in "ab"] == pytest.approx([0.5, 0.5])
-    assert [floor.turns.tenants[key].shares["GPU-1"].held for key in "ab"] == [1.0, 1.0]
+    assert [floor.turns.containers[key].shares["GPU-1"].virtual for key in "ab"] == pytest.approx([0.5, 0.5])
+    assert [floor.turns.containers[key].shares["GPU-1"].held for key in "ab"] == [1.0, 1.0]
 
 
 def test_a_turn_that_outlives_a_pause_is_revoked_with_its_reason() -> None:
@@ -312,7 +312,7 @@ def test_a_container_that_is_to_come_anew_is_granted_nothing() -> None:
     floor = Floor(RR, gpus=1)
     holding(floor, "a", 1)
     b = holding(floor, "b", 1)
-    floor.turns.tenants["b"].anew = True
+    floor.turns.containers["b"].must_reconnect = True
     (turn,) = floor.turns.grants.gpus["GPU-1"].holders
     floor.turns.grants.end(turn, floor.now)
     floor.turns.grants.settle([floor.turns.gpu("GPU-1")], floor.now)
@@ -326,7 +326,7 @@ def test_who_is_granted_is_brought_to_the_clock_and_never_back_to_it(virtual: fl
     floor = Floor(RR, gpus=1)
     a = holding(floor, "a", 1)
     holding(floor, "b", 1)
-    gpu, share = floor.turns.gpu("GPU-1"), floor.turns.tenants["b"].shares["GPU-1"]
+    gpu, share = floor.turns.gpu("GPU-1"), floor.turns.containers["b"].shares["GPU-1"]
     share.virtual, gpu.clock = virtual, 7.0
     floor.done(a, turn_of(floor, a))
 
@@ -338,8 +338,8 @@ def test_who_begins_to_wait_is_no_further_from_the_clock_than_one_longest_turn(v
     floor = Floor(replace(RR, longest_quantum=180.0, grace=2.0), gpus=1)
     holding(floor, "a", 1)
     b = join(floor, "b", 1)
-    floor.turns.tenants["a"].shares["GPU-1"].virtual = 7.0
-    share = floor.turns.tenants["b"].shares["GPU-1"]
+    floor.turns.containers["a"].shares["GPU-1"].virtual = 7.0
+    share = floor.turns.containers["b"].shares["GPU-1"]
     share.virtual, floor.turns.gpu("GPU-1").clock = virtual, 7.0
     want(floor, b)
 
