@@ -10,7 +10,7 @@ from webhook.admission.injected import preload_with_hook
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import read_namespace
 from webhook.admission.pod import read_pod
-from webhook.admission.review import Answer, answer
+from webhook.admission.review import Answer, answer, read_request
 from webhook.admission.rule import Rule
 from webhook.errors import MalformedObject, MalformedReview
 
@@ -95,12 +95,13 @@ def test_a_request_that_is_none_of_ours_is_refused(change: Json, says: str) -> N
 def test_an_answer_knows_its_pod_and_whether_it_is_a_trial(dry_run: object, expected: bool) -> None:
     result = _answer(review_of({"metadata": {"generateName": "web-"}, "spec": {}}, dryRun=dry_run))
 
-    assert (result.is_dry_run, result.pod, result.namespace) == (expected, "web-", "team-a")
+    asked = result.request
+    assert (asked.is_dry_run, asked.pod_name, asked.namespace) == (expected, "web-", "team-a")
 
 
 def _answer(review: Json) -> Answer:
     namespace = read_namespace({"metadata": {"name": "team-a", "labels": {"nvshare.com/injection": "enabled"}}})
-    return answer(review, Stage.MUTATE, namespace_of=lambda _: namespace, volumes=Volumes.AUTO)
+    return answer(read_request(review, Stage.MUTATE), namespace, volumes=Volumes.AUTO)
 
 
 @pytest.mark.parametrize("volume", [{"hostPath": 1}, {"hostPath": {"path": 1}}, {"name": 1}])
