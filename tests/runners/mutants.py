@@ -184,10 +184,18 @@ def main(arguments: Sequence[str]) -> int:
         every = [mutant for mutant in mutants_in(ROOT / folder, ROOT) if chosen.file in mutant.path]
         mutants = choose(every, chosen.count, chosen.seed)
         _say(f"{folder}: {len(mutants)} of {len(every)} mutants, seed {chosen.seed}")
+        _report_stale(folder)
         results.append(try_folder(folder, tests, mutants, chosen.at_once))
         _report(results[-1])
     print("\n" + "\n".join([HEAD, *(result.row() for result in results)]))
     return 0 if all(result.passed for result in results) else 1
+
+
+def _report_stale(folder: str) -> None:
+    """Name the reasons whose mutant is no more, as after a function was renamed."""
+    known = [name for name in reasons.read(reasons.FILE.read_text("utf-8")) if name.startswith(f"{folder}/")]
+    for name in reasons.stale(dict.fromkeys(known, ""), (mutant.name for mutant in mutants_in(ROOT / folder, ROOT))):
+        print(f"  STALE      {name}: write its new name in {reasons.FILE.name}, or take the line away")
 
 
 def _report(result: Result) -> None:

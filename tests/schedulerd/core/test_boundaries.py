@@ -298,3 +298,18 @@ def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() 
     assert sum("'jam')" in order or "reason='jam'" in order for order in floor.history) == 2
     assert sum(bool(floor.seats[process].turns) for process in processes) == 1
     assert [(notice.containers, notice.gpus) for notice in floor.notices] == [(("a", "b"), ("GPU-1", "GPU-2"))]
+
+
+def test_a_card_of_unknown_size_has_no_room_and_usual_turns() -> None:
+    gpu, tenant = on_card(None, 200)
+
+    assert memory.room(RULES, gpu) == -10
+    assert memory._quantum_on(RULES, gpu, tenant) == 1.0
+
+
+def test_what_is_known_of_a_container_at_first() -> None:
+    assert (Container(key="a", gpus=()).priority, Share().above_cap) == (0, False)
+
+
+def test_a_ring_without_turns_between_is_no_jam() -> None:
+    assert Floor(RULES, gpus=1).turns.jams.look([], 0.0) == []

@@ -344,3 +344,45 @@ def test_who_begins_to_wait_is_no_further_from_the_clock_than_one_longest_turn(v
     want(floor, b)
 
     assert share.virtual == pytest.approx(expected)
+
+
+def test_an_overdue_turn_counts_once_on_each_of_its_gpus() -> None:
+    floor = Floor(RR, gpus=2)
+    holding(floor, "g", 1, 2)
+    holding(floor, "b", 1)
+    floor.pass_time(1.0 + RR.grace)
+
+    assert [share.overdue for share in floor.turns.tenants["g"].shares.values()] == [1, 1]
+
+
+def test_the_first_turns_gate_says_one_and_the_next_two() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    assert (turn_of(floor, a), floor.gates["a", "GPU-1"]) == ("0000000a.1", 1)
+
+    floor.done(a, turn_of(floor, a))
+    want(floor, a)
+    assert (turn_of(floor, a), floor.gates["a", "GPU-1"]) == ("0000000a.2", 2)
+
+
+def test_a_gates_word_is_never_zero() -> None:
+    floor = Floor(RR, gpus=1)
+    floor.turns.grants._counter = 0xFFFFFFFF
+    a = join(floor, "a", 1)
+    floor.turns.want(a, ("GPU-1",), 0.0)
+    (turn,) = floor.turns.gpu("GPU-1").holders
+
+    assert turn.word == 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(("waits", "clock"), [(False, 0.5), (True, 0.0)])
+def test_the_clock_moves_to_the_last_holder_where_nobody_waits(waits: bool, clock: float) -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    if waits:
+        holding(floor, "b", 1)
+    floor.now = 0.5
+    (turn,) = floor.turns.gpu("GPU-1").holders
+    floor.turns.grants.end(turn, floor.now)
+
+    assert floor.turns.gpu("GPU-1").clock == clock
