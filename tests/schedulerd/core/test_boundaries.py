@@ -301,10 +301,10 @@ def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() 
 
 
 def test_a_card_of_unknown_size_has_no_room_and_usual_turns() -> None:
-    gpu, tenant = on_card(None, 200)
+    gpu, container = on_card(None, 200)
 
     assert memory.room(RULES, gpu) == -10
-    assert memory._quantum_on(RULES, gpu, tenant) == 1.0
+    assert memory._quantum_on(RULES, gpu, container) == 1.0
 
 
 def test_what_is_known_of_a_container_at_first() -> None:
@@ -312,4 +312,4 @@ def test_what_is_known_of_a_container_at_first() -> None:
 
 
 def test_a_ring_without_turns_between_is_no_jam() -> None:
-    assert Floor(RULES, gpus=1).turns.jams.look([], 0.0) == []
+    assert Floor(RULES, gpus=1).turns.deadlocks.look([], 0.0) == []

@@ -352,7 +352,7 @@ def test_an_overdue_turn_counts_once_on_each_of_its_gpus() -> None:
     holding(floor, "b", 1)
     floor.pass_time(1.0 + RR.grace)
 
-    assert [share.overdue for share in floor.turns.tenants["g"].shares.values()] == [1, 1]
+    assert [share.overdue for share in floor.turns.containers["g"].shares.values()] == [1, 1]
 
 
 def test_the_first_turns_gate_says_one_and_the_next_two() -> None:
