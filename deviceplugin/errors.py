@@ -4,7 +4,7 @@ Each error says what is wrong and how to fix it, since its text reaches operator
 the reason code, which is also its label in metrics.
 """
 
-from contract.reasons import ReasonCode, Refusal
+from contract.words.reasons import ReasonCode, Refusal
 
 
 class DevicePluginError(Exception):

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from adapters.options import Kind, read_text, whole
-from contract import names, paths
-from contract.device_id import decode
 from contract.errors import ContractError
-from contract.load import GpuLoad, decode_load
 from contract.sharing.inventory import Gpu, Inventory
 from contract.sharing.placement import Policy, Request, Step, Strategy, choose
 from contract.sharing.scoring import FIGURES, Weights, score
+from contract.wire.load import GpuLoad, decode_load
+from contract.words import names, paths
+from contract.words.device_id import decode
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.load import ask_for_load

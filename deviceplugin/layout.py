@@ -6,7 +6,7 @@ The module owns no path: each one is the contract's, moved below the root.
 from dataclasses import dataclass
 from pathlib import Path
 
-from contract import paths
+from contract.words import paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from adapters.pages.listeners import listen_on_path, listen_on_port
 from adapters.pages.renderer import Page
 from adapters.pages.request import Answer
 from adapters.pages.server import Server
-from contract import names, paths
+from contract.words import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
 from deviceplugin.core.events import Allocated, CallRefused, PluginEvent, Tell, node_event_of

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from adapters.options import ABSOLUTE_PATH, PORT, TEXT, Kind, Option, Table, one_of, read_text, whole
-from contract import names, paths
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
+from contract.words import names, paths
 from deviceplugin.core.inventory import Rules
 from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 
-from contract.control import encode_request
+from contract.wire.control import encode_request
 from schedulerd.errors import SchedulerError
 from schedulerd.settings import PROBES, build_parser, read_settings
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract import paths
-from contract.wire import MAX_CONNECTIONS
+from contract.wire.numbers import MAX_CONNECTIONS
+from contract.words import paths
 from schedulerd.control.observers import Observers
 from schedulerd.control.overrides_file import SteeringFile
 from schedulerd.control.requests import Requests

@@ -11,9 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from adapters.options import PATH, PORT, TEXT, Kind, Option, Table, one_of
-from contract import names, paths
-from contract.control import AskHealth, AskReadiness, Request
-from contract.grammar import read_memory_bytes, read_quantum_ms
+from contract.wire.control import AskHealth, AskReadiness, Request
+from contract.words import names, paths
+from contract.words.grammar import read_memory_bytes, read_quantum_ms
 from schedulerd.core.model import Rules
 from schedulerd.errors import Unusable
 from schedulerd.policies import POLICIES

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from adapters.options import PORT, TEXT, Option, Table, number, one_of, whole
-from contract import names
+from contract.words import names
 from webhook.admission.decision import VOLUME_CHOICES, Volumes
 from webhook.admission.namespace_policy import PodSecurity
 from webhook.errors import StartError

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from contract.device_id import Slot
-from contract.reasons import Refusal
+from contract.words.device_id import Slot
+from contract.words.reasons import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

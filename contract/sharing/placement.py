@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from contract.device_id import Slot
 from contract.sharing.inventory import Inventory
+from contract.words.device_id import Slot
 
 
 class Strategy(StrEnum):

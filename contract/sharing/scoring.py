@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from contract.errors import BadValue
-from contract.load import GpuLoad
+from contract.wire.load import GpuLoad
 
 _HOT_CELSIUS = 100.0
 _STRONG_WATTS = 1000.0

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from fractions import Fraction
 
-from contract import names
 from contract.errors import BadQuantity
-from contract.quantity import parse_quantity
+from contract.words import names
+from contract.words.quantity import parse_quantity
 
 _ONE = Fraction(1)
 

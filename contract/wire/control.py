@@ -1,19 +1,19 @@
 """The control socket's requests, as types: the operator's and the observer's, and what the observer is told.
 
 A request is one line.  It is answered by lines that end with `end`, `ok` or `error`.  The observer's requests and what
-it is told are not answered.  Answers to `status` and `load` are in `contract.status` and `contract.load`.
+it is told are not answered.  Answers to `status` and `load` are in `contract.wire.status` and `contract.wire.load`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contract import limits
 from contract.errors import BadLine, BadValue
-from contract.form import COUNT, FLAG, NAME, NAMES, NUMBER, TEXT, WHOLE, Form, Kind, count_between
-from contract.grammar import AllocationKind, Mode, read_quantum_ms
-from contract.line import Line, encode
-from contract.quantity import parse_quantity
+from contract.wire.form import COUNT, FLAG, NAME, NAMES, NUMBER, TEXT, WHOLE, Form, Kind, count_between
+from contract.wire.line import Line, encode
+from contract.words import limits
+from contract.words.grammar import AllocationKind, Mode, read_quantum_ms
+from contract.words.quantity import parse_quantity
 
 _QUANTUM_FORM = "auto, or a duration from 1ms to 3600s, such as 30s"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from contract.errors import BadLine, BadValue
-from contract.line import Line
+from contract.wire.line import Line
 
 T = TypeVar("T")
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contract.errors import BadLine
-from contract.form import COUNT, FLAG, NAME, NUMBER, SHARE, WHOLE, Form, Kind, read_word
-from contract.line import Line, decode, encode
+from contract.wire.form import COUNT, FLAG, NAME, NUMBER, SHARE, WHOLE, Form, Kind, read_word
+from contract.wire.line import Line, decode, encode
 
 QUERY = encode(Line("load"))
 

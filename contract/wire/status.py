@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from contract.errors import BadLine
-from contract.form import COUNT, COUNTS, FLAG, NAME, NUMBER, SHARE, TALLY, TEXT, WHOLE, Form, Kind
-from contract.line import Line, encode
+from contract.wire.form import COUNT, COUNTS, FLAG, NAME, NUMBER, SHARE, TALLY, TEXT, WHOLE, Form, Kind
+from contract.wire.line import Line, encode
 
 QUERY = encode(Line("status"))
 _NONE: Mapping[str, int] = MappingProxyType({})

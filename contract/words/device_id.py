@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from contract.errors import BadDeviceId
-from contract.gpu_uuid import is_gpu_uuid
+from contract.words.gpu_uuid import is_gpu_uuid
 
 SEPARATOR = "__"
 LONGEST = 63

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from contract import limits, names
 from contract.errors import BadQuantity, BadValue
-from contract.quantity import parse_quantity
+from contract.words import limits, names
+from contract.words.quantity import parse_quantity
 
 
 class Injection(StrEnum):

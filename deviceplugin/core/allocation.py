@@ -6,9 +6,9 @@ Pure: the clock is an argument.  `contract/allocation.py` says what an allocatio
 from collections.abc import Sequence
 
 from contract.allocation import Allocation, key_of
-from contract.device_id import Slot
-from contract.reasons import Refusal
 from contract.sharing.inventory import Inventory
+from contract.words.device_id import Slot
+from contract.words.reasons import Refusal
 from deviceplugin.errors import NOTHING_ASKED, SAME_GPU, TOO_MANY, UNKNOWN_DEVICE, Refused
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract import names, paths
 from contract.allocation import Allocation
+from contract.words import names, paths
 from deviceplugin.errors import BadSpec
 from deviceplugin.layout import Layout
 

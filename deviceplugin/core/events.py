@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contract.allocation import Allocation
-from contract.reasons import Refusal
+from contract.words.reasons import Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ Pure: the input is what NVML found and what the operator set.  A GPU that is not
 MIG is refused.  A card in MIG mode is not shared, and neither are its instances: only whole cards get slots.  An
 operator who cuts a card into instances wants them apart from each other, and usually offers them through NVIDIA's
 plugin; sharing them by accident would undo both.  The operator switches MIG off, or leaves the card to NVIDIA's plugin.
-Everywhere else a name `MIG-…` is only read, because NVML and other plugins name instances (`contract/gpu_uuid.py`).
+Everywhere else a name `MIG-…` is only read, because NVML and other plugins name instances
+(`contract/words/gpu_uuid.py`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from contract.device_id import Slot, encode
 from contract.errors import BadDeviceId
-from contract.reasons import ReasonCode, Refusal
 from contract.sharing.inventory import Gpu, Inventory, Shared
+from contract.words.device_id import Slot, encode
+from contract.words.reasons import ReasonCode, Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ vGPUs that a pod asks for.  So the next pod waits in the scheduler instead of fa
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contract import node
 from contract.sharing.inventory import Gpu
+from contract.words import node
 from deviceplugin.core.device_list import DeviceList
 
 _MEBIBYTE = 1 << 20

@@ -15,8 +15,8 @@ from typing import NoReturn, Protocol
 from adapters.kubelet import rpc
 from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY, messages
 from contract.allocation import Allocation
-from contract.reasons import ReasonCode, Refusal
 from contract.sharing import placement
+from contract.words.reasons import ReasonCode, Refusal
 from deviceplugin.core import cdi
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.device_list import DeviceList

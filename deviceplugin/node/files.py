@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contract import allocation as allocations
-from contract import paths
 from contract.allocation import Allocation
 from contract.errors import BadAllocation
+from contract.words import paths
 from deviceplugin.core import cdi
 from deviceplugin.errors import NodeNotReady
 from deviceplugin.layout import Layout

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contract.errors import ContractError
-from contract.load import QUERY, Load, decode_load
 from contract.sharing.placement import Policy, Strategy
 from contract.sharing.scoring import Weights, penalties
+from contract.wire.load import QUERY, Load, decode_load
 
 log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS = 1.0

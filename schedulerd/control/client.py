@@ -8,8 +8,8 @@ import socket
 from collections.abc import Iterator
 from typing import Self
 
-from contract.line import Line, decode
-from contract.status import QUERY, Status, decode_status
+from contract.wire.line import Line, decode
+from contract.wire.status import QUERY, Status, decode_status
 from schedulerd.errors import Unusable
 
 _ENDINGS = ("end", "ok", "error")

@@ -7,8 +7,8 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 
-from contract.control import Happened, ToObserver, encode_to_observer
 from contract.errors import ContractError
+from contract.wire.control import Happened, ToObserver, encode_to_observer
 from schedulerd.core.model import Notice
 from schedulerd.eventloop.connection import Broken, Connection
 

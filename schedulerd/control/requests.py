@@ -7,7 +7,7 @@ fault of the daemon, and goes to the caller.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from contract.control import (
+from contract.wire.control import (
     AskHealth,
     AskLoad,
     AskReadiness,
@@ -25,7 +25,7 @@ from contract.control import (
     SetPolicy,
     SetQuantum,
 )
-from contract.line import Line, encode
+from contract.wire.line import Line, encode
 from schedulerd.control.status import list_gpus, write_load, write_status
 from schedulerd.core import operator
 from schedulerd.core.model import Gpu

@@ -11,9 +11,9 @@ import socket
 from collections.abc import Iterator
 from itertools import islice
 
-from contract.control import Observe, OperatorRequest, Request, decode_request, encode_request
 from contract.errors import BadLine
-from contract.line import LONGEST, Line, decode, encode
+from contract.wire.control import Observe, OperatorRequest, Request, decode_request, encode_request
+from contract.wire.line import LONGEST, Line, decode, encode
 from schedulerd.control.observers import Asker, Observers
 from schedulerd.control.requests import NotPossible, Requests
 from schedulerd.eventloop.acceptor import Acceptor

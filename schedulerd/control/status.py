@@ -6,10 +6,10 @@ and no GPU comes into being.  A status is an iterator: a large one is sent in pa
 
 from collections.abc import Iterator
 
-from contract.control import Figures, PodFacts
-from contract.line import Line, encode
-from contract.load import GpuLoad, Load, encode_load
-from contract.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, encode_entry
+from contract.wire.control import Figures, PodFacts
+from contract.wire.line import Line, encode
+from contract.wire.load import GpuLoad, Load, encode_load
+from contract.wire.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, encode_entry
 from schedulerd.core.model import ContainerState, Gpu, Stage
 from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns

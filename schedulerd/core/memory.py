@@ -5,7 +5,7 @@ says it has count only up to its cap and up to the card.  So a false word costs 
 could.
 """
 
-from contract.grammar import AllocationKind
+from contract.words.grammar import AllocationKind
 from schedulerd.core.model import ContainerState, Gpu, Request, Rules
 from schedulerd.core.usage import Share
 from schedulerd.policies import Seconds

@@ -6,7 +6,7 @@ The rule it owns: the meaning and the unit of each field.  `shared` is `beside` 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from contract.grammar import AllocationKind, Mode, OnLoss
+from contract.words.grammar import AllocationKind, Mode, OnLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from contract import limits
-from contract import wire as numbers
-from contract.grammar import AllocationKind, Mode, OnLoss
+from contract.wire import numbers
+from contract.words import limits
+from contract.words.grammar import AllocationKind, Mode, OnLoss
 from schedulerd.core.messages import Answer, Hello, Welcome
 from schedulerd.core.usage import BusyTime, Share
 from schedulerd.core.wait_queue import WaitQueue

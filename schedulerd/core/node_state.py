@@ -6,7 +6,7 @@ The rule it owns: how long such a value holds.  The observer sends the values; s
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from contract.control import Figures, PodFacts
+from contract.wire.control import Figures, PodFacts
 
 Seconds = float
 _FRESH: Seconds = 10.0

@@ -6,7 +6,7 @@ They come from an operator, the cluster or NVML.  The rule it owns: each functio
 from collections.abc import Iterable
 from dataclasses import replace
 
-from contract.grammar import Mode
+from contract.words.grammar import Mode
 from schedulerd.core import memory
 from schedulerd.core.model import Container, ContainerState, Gpu
 from schedulerd.core.turns import Turns

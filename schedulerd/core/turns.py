@@ -6,8 +6,8 @@ answered or gone, or when its grace has passed.  Plain values go in, orders come
 
 from collections.abc import Callable, Mapping, Sequence
 
-from contract.grammar import AllocationKind, Mode
-from contract.shared_memory import LEDGER_SLOTS
+from contract.wire.shared_memory import LEDGER_SLOTS
+from contract.words.grammar import AllocationKind, Mode
 from schedulerd.core import memory
 from schedulerd.core.deadlock import DeadlockWatch
 from schedulerd.core.grants import Grants

@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 
-from contract.wire import MAX_UNREAD_BYTES
+from contract.wire.numbers import MAX_UNREAD_BYTES
 from schedulerd.eventloop.loop import Loop
 from schedulerd.protocol.budget import Budget
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from contract.allocation import Allocation, parse
-from contract.control import PodFacts
-from contract.grammar import AllocationKind, Mode
-from contract.paths import ALLOCATION_FILE
+from contract.wire.control import PodFacts
+from contract.words.grammar import AllocationKind, Mode
+from contract.words.paths import ALLOCATION_FILE
 from schedulerd.core.model import Container
 from schedulerd.errors import NotYours
 

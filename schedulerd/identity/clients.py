@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from contract.allocation import Allocation
-from contract.control import Forget, PodFacts, Who
-from contract.paths import SOCKET_NAME
-from contract.wire import IDENTITY_SECONDS
+from contract.wire.control import Forget, PodFacts, Who
+from contract.wire.numbers import IDENTITY_SECONDS
+from contract.words.paths import SOCKET_NAME
 from schedulerd.core import operator
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Container

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contract.allocation import Allocation
-from contract.control import Who
-from contract.wire import IDENTITY_SECONDS
+from contract.wire.control import Who
+from contract.wire.numbers import IDENTITY_SECONDS
 from schedulerd.policies import FOREVER, Seconds
 
 _FIRST_PAUSE: Seconds = 1.0

@@ -8,8 +8,8 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from contract import paths
 from contract.errors import ContractError
+from contract.words import paths
 from schedulerd.control.client import ControlClient
 from schedulerd.errors import SchedulerError
 from schedulerd.nvsharectl import render
@@ -47,7 +47,7 @@ def _top(flags: Namespace) -> None:
 
 def _steer(flags: Namespace) -> None:
     """Ask for one change, and print that it was made."""
-    from contract.control import (
+    from contract.wire.control import (
         Drain,
         OperatorRequest,
         Pause,

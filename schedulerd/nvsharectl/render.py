@@ -5,7 +5,7 @@ Pure functions of the status.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from contract.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, Status
+from contract.wire.status import ContainerStatus, DaemonStatus, Entry, GpuStatus, PlaceStatus, State, Status
 
 _ORDER = {state: place for place, state in enumerate((State.HOLDS, State.YIELDS, State.WAITS, State.RESTS))}
 Held = Mapping[tuple[str, str], int]

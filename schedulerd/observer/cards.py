@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from adapters import nvml
 from adapters.nvml import Handle, NoAnswer
-from contract.control import Figures
+from contract.wire.control import Figures
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from contract.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, Status
+from contract.wire.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, Status
 from schedulerd.core.usage import WAIT_BOUNDS
 from schedulerd.eventloop.loop import LATENCY_BOUNDS
 

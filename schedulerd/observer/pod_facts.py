@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from adapters.kubelet.pod_resources import ContainerDevices
-from contract import names
-from contract.control import PodFacts
 from contract.errors import BadValue
-from contract.grammar import POD_ANNOTATIONS, AllocationKind, Mode, Word, read_word
+from contract.wire.control import PodFacts
+from contract.words import names
+from contract.words.grammar import POD_ANNOTATIONS, AllocationKind, Mode, Word, read_word
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from adapters.errors import NoCluster
 from adapters.pages.health import HEALTHZ, health_page
 from adapters.pages.renderer import Page
 from adapters.pages.request import Answer
-from contract.control import (
+from contract.errors import ContractError
+from contract.wire.control import (
     Beat,
     CardReport,
     Happened,
@@ -27,9 +28,8 @@ from contract.control import (
     decode_to_observer,
     encode_request,
 )
-from contract.errors import ContractError
-from contract.line import Line
-from contract.status import State, Status
+from contract.wire.line import Line
+from contract.wire.status import State, Status
 from schedulerd.control.client import ControlClient
 from schedulerd.errors import Unusable
 from schedulerd.observer.cards import Cards

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-from contract import limits
-from contract import wire as numbers
 from contract.errors import BadLine
-from contract.gpu_uuid import is_gpu_uuid
-from contract.grammar import AllocationKind, Mode, OnLoss
-from contract.line import Line, decode, encode
-from contract.shared_memory import MOST_GPUS
+from contract.wire import numbers
+from contract.wire.line import Line, decode, encode
+from contract.wire.shared_memory import MOST_GPUS
+from contract.words import limits
+from contract.words.gpu_uuid import is_gpu_uuid
+from contract.words.grammar import AllocationKind, Mode, OnLoss
 from schedulerd.core import messages
 from schedulerd.errors import BadForm, TooMany, UnknownVerb, WrongVersion
 

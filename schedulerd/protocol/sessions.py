@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from contract import wire as numbers
-from contract.grammar import Mode
-from contract.line import LONGEST, Line
-from contract.shared_memory import LEDGER_SLOTS
+from contract.wire import numbers
+from contract.wire.line import LONGEST, Line
+from contract.wire.shared_memory import LEDGER_SLOTS
+from contract.words.grammar import Mode
 from schedulerd.core import messages
 from schedulerd.core.model import UNKNOWN, Admit, Ask, Container, Hangup, Order, Tell
 from schedulerd.core.turns import Turns

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
-from contract import shared_memory as layout
+from contract.wire import shared_memory as layout
 
 _SEAL_FUTURE_WRITE = 0x0010
 _FUTEX_WAKE = 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from contract import names
+from contract.words import names
 from testbed.cluster.cache import Say
 from testbed.cluster.kubernetes.control_plane import Options
 from testbed.cluster.kubernetes.node import Node, Shape, cluster

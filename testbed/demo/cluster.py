@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from contract import names
+from contract.words import names
 from testbed.cluster.errors import ClusterError
 from testbed.cluster.installed import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
 from testbed.cluster.kubernetes.node import Shape, check_machine, start_cluster

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from contract import names, paths
+from contract.words import names, paths
 
 Pod = dict[str, Any]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from contract import names, paths
 from contract.sharing.inventory import Gpu
 from contract.sharing.placement import Policy, Request, prefer
+from contract.words import names, paths
 from deviceplugin.core.inventory import Rules, take_stock
 from testbed.demo.admission import Answer, Pod, Webhook
 from testbed.demo.drawing import Bar, Brush, Ink, busy_share, draw_diff, draw_turns, overlap_seconds

@@ -9,13 +9,16 @@ import pytest
 import contract
 
 HEADER = Path(__file__).parents[2] / "hook" / "nvshare_contract.h"
-MODULES = sorted((path.stem for path in Path(contract.__file__).parent.glob("*.py")), key=len, reverse=True)
+FOLDER = Path(contract.__file__).parent
+MODULES = {path.stem: ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts) for path in FOLDER.rglob("*.py")}
+PREFIXES = {**MODULES, "wire": MODULES["numbers"]}
+"""By the beginning of a macro's name, in small letters: the module."""
 DEFINES = re.findall(r"^#define NVSHARE_(\w+) (.+)$", HEADER.read_text(), re.MULTILINE)
 
 
 def _value_in_python(macro: str) -> object:
-    module = next(name for name in MODULES if macro.startswith(name.upper() + "_"))
-    return getattr(importlib.import_module(f"contract.{module}"), macro[len(module) + 1 :])
+    prefix = max((name for name in PREFIXES if macro.startswith(name.upper() + "_")), key=len)
+    return getattr(importlib.import_module(PREFIXES[prefix]), macro[len(prefix) + 1 :])
 
 
 @pytest.mark.parametrize(("macro", "value"), DEFINES, ids=[macro for macro, _ in DEFINES])

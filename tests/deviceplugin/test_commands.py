@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from contract.load import GpuLoad, Load, encode_load
+from contract.wire.load import GpuLoad, Load, encode_load
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.settings import Settings
 from deviceplugin.supervisor import next_wait

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from contract import names, node
 from contract.allocation import Allocation, key_of
+from contract.words import names, node
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
 from deviceplugin.core.device_list import DeviceList

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from contract import paths
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
+from contract.words import paths
 from deviceplugin.__main__ import main
 from deviceplugin.errors import BadSetting
 from deviceplugin.node.cdi_support import STATE_FILE, Injection, takes_cdi

@@ -15,8 +15,8 @@ from typing import TypeVar
 import grpc
 
 from adapters.nvml import Xid
-from contract.load import GpuLoad, Load, encode_load
 from contract.sharing.inventory import Gpu, Inventory
+from contract.wire.load import GpuLoad, Load, encode_load
 from deviceplugin.core.events import NodeEvent, PluginEvent
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.retention import Listed

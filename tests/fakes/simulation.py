@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from contract.grammar import Mode
+from contract.words.grammar import Mode
 from schedulerd.core.messages import Grant, Revoked, Wanted, Yield
 from schedulerd.core.model import Container, Rules
 from tests.fakes.containers import Floor

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from contract import shared_memory as layout
+from contract.wire import shared_memory as layout
 from schedulerd.control.client import ControlClient
 from schedulerd.errors import Unusable
 from tests.fakes.wire.client import Client, Daemon, running_daemon

@@ -37,11 +37,18 @@ SLOW_FOR_A_COMMAND = {
     "urllib",
 }
 OF_EVERY_COMMAND = {
-    *("contract.errors", "contract.form", "contract.line", "contract.paths", "contract.status"),
+    *("contract.errors", "contract.wire", "contract.wire.form", "contract.wire.line", "contract.wire.status"),
+    *("contract.words", "contract.words.paths"),
     *("schedulerd.control", "schedulerd.control.client", "schedulerd.errors"),
     *("schedulerd.nvsharectl", "schedulerd.nvsharectl.__main__", "schedulerd.nvsharectl.render"),
 }
-OF_A_CHANGE = {"contract.control", "contract.grammar", "contract.limits", "contract.names", "contract.quantity"}
+OF_A_CHANGE = {
+    "contract.wire.control",
+    "contract.words.grammar",
+    "contract.words.limits",
+    "contract.words.names",
+    "contract.words.quantity",
+}
 OF_POLICIES = {"schedulerd.policies", *(f"schedulerd.policies.{name}" for name in ("base", *POLICIES))}
 
 

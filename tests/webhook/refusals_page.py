@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from adapters.kubernetes.manifests import write_documents
-from contract import names
-from contract.grammar import Injection
+from contract.words import names
+from contract.words.grammar import Injection
 from tests.webhook.cases import FOLDER
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES

@@ -1,13 +1,13 @@
 """CEL, written by Python: literals, the words of our grammar as conditions, paths in their resolved form.
 
-The rule it owns: each function here says in CEL what `contract.grammar` and `host_paths` say in Python.  The case files
-hold the two equal.
+The rule it owns: each function here says in CEL what `contract.words.grammar` and `host_paths` say in Python.  The case
+files hold the two equal.
 """
 
 from collections.abc import Iterable, Mapping
 
-from contract import grammar, limits, names
-from contract.grammar import Word
+from contract.words import grammar, limits, names
+from contract.words.grammar import Word
 from webhook.admission.host_paths import MOST_STEPS_UP
 
 VGPUS = f"quantity(c.?resources.?limits[?'{names.RESOURCE}'].orValue('0')).asInteger()"

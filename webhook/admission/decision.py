@@ -6,9 +6,9 @@ The core of the room: a pod and the policy of its namespace go in, a decision co
 from dataclasses import dataclass
 from enum import StrEnum
 
-from contract import names
-from contract.grammar import Injection, Mode, OnMultiGpu
-from contract.reasons import ReasonCode, Refusal
+from contract.words import names
+from contract.words.grammar import Injection, Mode, OnMultiGpu
+from contract.words.reasons import ReasonCode, Refusal
 from webhook.admission.injection import as_completed, complete, hide_gpus_from_debuggers, reduced_containers
 from webhook.admission.namespace_policy import NamespacePolicy, PodSecurity
 from webhook.admission.patch import Operation

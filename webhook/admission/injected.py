@@ -6,8 +6,8 @@ content, never by an annotation.
 
 import re
 
-from contract import names, paths
-from contract.grammar import Mode, OnLoss
+from contract.words import names, paths
+from contract.words.grammar import Mode, OnLoss
 from webhook.admission.json_fields import Json
 from webhook.admission.pod import STEERING_PREFIX, Container
 

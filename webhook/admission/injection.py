@@ -7,7 +7,7 @@ A step sees only pods that no rule refused.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from contract import names, node
+from contract.words import names, node
 from webhook.admission.injected import HIDDEN, MOUNTS, SHADOWED, VOLUMES, preload_with_hook
 from webhook.admission.json_fields import Json, read_map, read_maps
 from webhook.admission.patch import Operation, append_all, escape, prepend_all, put, put_members, remove

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
-from contract import limits, names
 from contract.errors import BadValue
-from contract.grammar import (
+from contract.words import limits, names
+from contract.words.grammar import (
     NAMESPACE_ANNOTATIONS,
     NAMESPACE_LABELS,
     Exemption,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contract import names
 from contract.sharing.vgpus import Kind, count_in_container, count_in_pod
+from contract.words import names
 from webhook.admission.json_fields import Json, read_flag, read_list, read_map, read_maps, read_text, read_texts
 
 STEERING_NAMES = frozenset((names.ENV_PRELOAD, names.ENV_VISIBLE_DEVICES, "LD_AUDIT", "GLIBC_TUNABLES"))

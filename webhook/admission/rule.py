@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from contract import names
-from contract.grammar import Mode
-from contract.reasons import ReasonCode, Refusal
+from contract.words import names
+from contract.words.grammar import Mode
+from contract.words.reasons import ReasonCode, Refusal
 from webhook.admission.namespace_policy import NamespacePolicy
 from webhook.admission.pod import Container, Pod
 

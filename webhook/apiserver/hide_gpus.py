@@ -6,8 +6,8 @@ A pure generator.
 
 from typing import Any
 
-from contract import names
-from contract.grammar import Injection
+from contract.words import names
+from contract.words.grammar import Injection
 from webhook.admission import cel
 from webhook.admission.injected import HIDDEN
 from webhook.admission.json_fields import Json

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract import names
-from contract.grammar import LONGEST_LIST, Injection, Mode, OnMultiGpu
+from contract.words import names
+from contract.words.grammar import LONGEST_LIST, Injection, Mode, OnMultiGpu
 from webhook.admission import cel
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES, NAME_LABEL, select_namespaces, select_opted_in

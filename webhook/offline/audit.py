@@ -6,9 +6,9 @@ It is pure: raw pods and Namespaces go in, findings come out.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from contract import names
-from contract.grammar import Injection
-from contract.reasons import Refusal
+from contract.words import names
+from contract.words.grammar import Injection
+from contract.words.reasons import Refusal
 from webhook.admission.decision import Stage, Volumes, decide, gather
 from webhook.admission.injection import undone
 from webhook.admission.json_fields import Json, read_map, read_maps, read_text

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from adapters.kubernetes.manifests import read_documents, write_documents
-from contract import names
-from contract.grammar import Injection
+from contract.words import names
+from contract.words.grammar import Injection
 from webhook.admission.decision import VOLUME_CHOICES, Verdict, Volumes
 from webhook.admission.json_fields import Json, read_text
 from webhook.admission.namespace_policy import NamespacePolicy, PodSecurity, policy_of, read_namespace

@@ -6,7 +6,7 @@ from the kubelet to a kernel's time.  The real ones are in manifests/.
 
 from typing import Any
 
-from contract import names, paths
+from contract.words import names, paths
 from testbed.cluster.supplies.image import Target
 
 FOLDER = "/var/lib/simgpu"

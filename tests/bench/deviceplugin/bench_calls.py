@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from adapters.kubelet.device_plugin_api import messages
-from contract.load import GpuLoad
 from contract.sharing import placement
 from contract.sharing.placement import Policy
 from contract.sharing.scoring import Weights, penalties
+from contract.wire.load import GpuLoad
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer

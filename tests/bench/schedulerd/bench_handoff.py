@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from contract.load import QUERY, decode_load
+from contract.wire.load import QUERY, decode_load
 from schedulerd.control.client import ControlClient
 from tests.fakes.wire.client import PATIENCE, Client, Daemon
 from tests.fakes.wire.observed_daemon import observed_daemon

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.device_id import decode
-from contract.load import GpuLoad
 from contract.sharing.inventory import Inventory
 from contract.sharing.placement import Policy, Request, Strategy, prefer
 from contract.sharing.scoring import Weights, penalties
+from contract.wire.load import GpuLoad
+from contract.words.device_id import decode
 from deviceplugin.core.inventory import Rules, take_stock
 from tests.fakes.gpus import make_gpu, make_inventory
 

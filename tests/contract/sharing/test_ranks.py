@@ -2,9 +2,9 @@
 
 import pytest
 
-from contract.device_id import Slot
 from contract.sharing.inventory import Gpu, Inventory, Shared
 from contract.sharing.placement import Policy, Request, Strategy, choose, prefer
+from contract.words.device_id import Slot
 
 A, B, C = (f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(3))
 

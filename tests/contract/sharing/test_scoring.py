@@ -3,8 +3,8 @@
 import pytest
 
 from contract.errors import BadValue
-from contract.load import GpuLoad
 from contract.sharing.scoring import Weights, penalties, score
+from contract.wire.load import GpuLoad
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from contract.names import RESOURCE
 from contract.sharing.vgpus import Kind, count_in_container, count_in_pod, read_amount
+from contract.words.names import RESOURCE
 
 
 def amount(value: object) -> dict[str, object]:

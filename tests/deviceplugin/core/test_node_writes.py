@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from contract import node
-from contract.node import label_value
+from contract.words import node
+from contract.words.node import label_value
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.node_labels import NodeLabels, describe_node

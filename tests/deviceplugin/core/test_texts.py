@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contract import names, paths
-from contract.reasons import ReasonCode, Refusal
+from contract.words import names, paths
+from contract.words.reasons import ReasonCode, Refusal
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.cdi import Bind, build_spec, complaints_about, device_name, edits_of, file_name, render_spec
 from deviceplugin.core.checkpoint import gpu_in, parse_checkpoint, parse_foreign

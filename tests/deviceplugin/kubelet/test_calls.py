@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from contract.allocation import key_of
-from contract.device_id import decode
-from contract.load import GpuLoad, Load, encode_load
+from contract.wire.load import GpuLoad, Load, encode_load
+from contract.words.device_id import decode
 from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contract import names
+from contract.words import names
 from deviceplugin.core.foreign_gpus import read_foreign, render_foreign
 from deviceplugin.core.retention import Assignment, Listed, Ownership
 from deviceplugin.kubelet.ownership import OwnershipReader

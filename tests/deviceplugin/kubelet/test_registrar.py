@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from adapters.kubelet.device_plugin_api import VERSION
-from contract import names
+from contract.words import names
 from deviceplugin.core.events import Registered, RegistrationLost
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.plugin import Plugin

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from contract.load import GpuLoad, Load
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights, score
+from contract.wire.load import GpuLoad, Load
 from deviceplugin.core.events import GpuRefused
 from deviceplugin.node.load import LoadMemory, ask_for_load, policy_now
 from deviceplugin.settings import Settings

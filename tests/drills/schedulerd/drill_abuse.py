@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-from contract.wire import ANNOUNCE_MS
+from contract.wire.numbers import ANNOUNCE_MS
 from tests.fakes.wire.abuser import KINDS
 from tests.fakes.wire.allocations import Containers, known_containers
 from tests.fakes.wire.client import Client, Silence

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from contract import paths
+from contract.words import paths
 from tests.fakes.wire.client import Daemon
 from tests.fakes.wire.observed_daemon import until
 

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from contract import shared_memory as layout
-from contract.line import Line, decode, encode
+from contract.wire import shared_memory as layout
+from contract.wire.line import Line, decode, encode
 
 PATIENCE = 20.0
 """Seconds after which a test gives up; far beyond whatever the daemon may take."""

@@ -15,9 +15,9 @@ import time
 from collections import deque
 from pathlib import Path
 
-from contract import paths
-from contract import shared_memory as layout
-from contract.line import Line, decode, encode
+from contract.wire import shared_memory as layout
+from contract.wire.line import Line, decode, encode
+from contract.words import paths
 
 PATIENCE = 10.0
 SEALS = 0x0002 | 0x0004 | 0x0010 | 0x0001  # shrink, grow, future write, seal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.line import decode
+from contract.wire.line import decode
 from tests.fakes.wire.daemon import PATIENCE, Connection, Peer
 from tests.hook.support.machine import Machine, compiled
 

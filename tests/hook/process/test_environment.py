@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from contract import paths
+from contract.words import paths
 from tests.fakes.wire.daemon import Peer
 from tests.hook.support.machine import Machine, compiled
 

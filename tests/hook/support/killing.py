@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from contract import shared_memory as layout
+from contract.wire import shared_memory as layout
 from tests.fakes.wire.allocations import known_containers
 from tests.fakes.wire.client import Client
 from tests.hook.support.machine import Machine, compiled, wait_until

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from contract.load import QUERY, Load, decode_load
+from contract.wire.load import QUERY, Load, decode_load
 from schedulerd.control.client import ControlClient
 from tests.fakes.wire.client import Daemon
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from contract.control import Drain, PodFacts
-from contract.line import Line, decode
+from contract.wire.control import Drain, PodFacts
+from contract.wire.line import Line, decode
 from schedulerd.control import requests as requests_module
 from schedulerd.control.observers import Asker, Observers
 from schedulerd.control.requests import Requests

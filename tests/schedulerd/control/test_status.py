@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from contract.control import AskLoad, AskStatus, decode_request
-from contract.line import Line, decode
-from contract.load import decode_load
-from contract.status import State, Status, decode_status
+from contract.wire.control import AskLoad, AskStatus, decode_request
+from contract.wire.line import Line, decode
+from contract.wire.load import decode_load
+from contract.wire.status import State, Status, decode_status
 from schedulerd.control.requests import Requests
 from schedulerd.core.model import Container, Rules
 from schedulerd.core.node_state import Node

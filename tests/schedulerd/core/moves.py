@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from contract.grammar import Mode
+from contract.words.grammar import Mode
 from schedulerd.core import operator
 from schedulerd.core.messages import Held, Reserve, Using
 from schedulerd.core.model import MIB, Container, Rules

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from contract.control import Figures
-from contract.grammar import AllocationKind, Mode
+from contract.wire.control import Figures
+from contract.words.grammar import AllocationKind, Mode
 from schedulerd.core import memory
 from schedulerd.core.history import Histories
 from schedulerd.core.model import Container, ContainerState, Gpu, Rules

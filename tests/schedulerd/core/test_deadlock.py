@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contract.grammar import Mode
+from contract.words.grammar import Mode
 from schedulerd.core.model import Rules
 from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor

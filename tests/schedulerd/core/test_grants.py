@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contract.grammar import Mode
+from contract.words.grammar import Mode
 from schedulerd.core import operator
 from schedulerd.core.messages import Grant, Wanted, Yield
 from schedulerd.core.model import Container, Request, Rules, Stage

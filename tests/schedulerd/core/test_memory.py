@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contract.grammar import AllocationKind
+from contract.words.grammar import AllocationKind
 from schedulerd.core import memory, operator
 from schedulerd.core.messages import Reserve, Using
 from schedulerd.core.model import MIB, Container, Rules

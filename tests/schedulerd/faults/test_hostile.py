@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from contract.control import CardReport, Figures, encode_request
-from contract.grammar import AllocationKind
-from contract.load import QUERY
-from contract.status import Status
+from contract.wire.control import CardReport, Figures, encode_request
+from contract.wire.load import QUERY
+from contract.wire.status import Status
+from contract.words.grammar import AllocationKind
 from schedulerd.control.client import ControlClient
 from schedulerd.core import operator
 from schedulerd.core.messages import Hello, Reserve, Using

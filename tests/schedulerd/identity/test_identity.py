@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from contract.control import Observe, PodFacts, PodReport, encode_request
-from contract.line import Line, encode
+from contract.wire.control import Observe, PodFacts, PodReport, encode_request
+from contract.wire.line import Line, encode
 from schedulerd.control.client import ControlClient
 from schedulerd.identity.clients import pod_uid_of
 from tests.fakes.wire.client import PATIENCE, Client

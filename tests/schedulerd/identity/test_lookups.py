@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from contract.allocation import Allocation
-from contract.control import Forget, PodFacts, Who
-from contract.grammar import Mode
-from contract.line import Line, decode, encode
+from contract.wire.control import Forget, PodFacts, Who
+from contract.wire.line import Line, decode, encode
+from contract.words.grammar import Mode
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Rules
 from schedulerd.core.node_state import Node

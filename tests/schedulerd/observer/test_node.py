@@ -15,7 +15,7 @@ import kubernetes
 import psutil
 import pytest
 
-from contract.load import QUERY, Load, decode_load
+from contract.wire.load import QUERY, Load, decode_load
 from schedulerd.control.client import ControlClient
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.pod_resources import FakePodResources, listing

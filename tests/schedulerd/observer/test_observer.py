@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from adapters.kubelet.pod_resources import ContainerDevices, Devices
-from contract.control import PodFacts
-from contract.grammar import AllocationKind, Mode
-from contract.line import Line, decode, encode
-from contract.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, State, Status
+from contract.wire.control import PodFacts
+from contract.wire.line import Line, decode, encode
+from contract.wire.status import ContainerStatus, DaemonStatus, GpuStatus, PlaceStatus, State, Status
+from contract.words.grammar import AllocationKind, Mode
 from schedulerd.observer.exposition import Snapshot, expose
 from schedulerd.observer.fairness import Fairness, jain
 from schedulerd.observer.kubelet import Kubelet

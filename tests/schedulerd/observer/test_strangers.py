@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
-from contract.control import PodFacts
-from contract.line import decode
-from contract.shared_memory import LEDGER_SLOTS
-from contract.status import decode_status
+from contract.wire.control import PodFacts
+from contract.wire.line import decode
+from contract.wire.shared_memory import LEDGER_SLOTS
+from contract.wire.status import decode_status
 from schedulerd.control.client import ControlClient
 from schedulerd.control.status import write_status
 from schedulerd.core.model import Container, Rules

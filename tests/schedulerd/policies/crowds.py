@@ -2,7 +2,7 @@
 
 import random
 
-from contract.grammar import Mode
+from contract.words.grammar import Mode
 from schedulerd.core.model import Rules
 from schedulerd.policies import POLICIES
 from tests.fakes.simulation import Simulation, Worker, worker

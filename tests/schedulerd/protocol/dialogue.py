@@ -8,8 +8,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contract.grammar import Mode
-from contract.line import Line, decode, encode
+from contract.wire.line import Line, decode, encode
+from contract.words.grammar import Mode
 from schedulerd.core import messages
 from schedulerd.core.model import Accounted, Admit, Container, Hangup, Order, Rules, SetGate, Tell
 from schedulerd.core.turns import Turns, nobody_before

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from contract.line import Line, encode
+from contract.wire.line import Line, encode
 from schedulerd.core.model import Admit, Hangup, Rules, SetGate, Tell
 from schedulerd.core.turns import Turns
 from schedulerd.protocol import codec

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from contract.line import Line, decode, encode
+from contract.wire.line import Line, decode, encode
 from schedulerd.core import messages
 from schedulerd.errors import Refused
 from schedulerd.protocol import codec

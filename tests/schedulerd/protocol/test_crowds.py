@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from contract.shared_memory import LEDGER_SLOTS
+from contract.wire.shared_memory import LEDGER_SLOTS
 from schedulerd.core.messages import Complaint
 from schedulerd.core.model import Hangup, Rules, Tell
 from schedulerd.core.turns import Turns

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import yaml
 
-from contract import names
+from contract.words import names
 from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes import gpus
 from testbed.cluster.kubernetes.control_plane import ControlPlane

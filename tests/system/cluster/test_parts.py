@@ -245,7 +245,7 @@ def test_the_family_of_errors_is_raised_by_its_members_only() -> None:
 def test_the_images_key_changes_with_what_the_dockerfile_copies_and_with_nothing_else() -> None:
     files = {str(path.relative_to(image.REPOSITORY)) for path in image._context_files()}
 
-    assert "contract/names.py" in files
+    assert "contract/words/names.py" in files
     assert "requirements/run.txt" in files
     assert not [
         file for file in files if file.startswith(("tests/", "testbed/", ".git", "build/")) or file.endswith(".pyc")

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contract import names, paths
 from contract.allocation import key_of
+from contract.words import names, paths
 from testbed.cluster.machine.processes import wait_until
 from tests.system.deviceplugin.on_node import (
     GLIBC_IMAGE,

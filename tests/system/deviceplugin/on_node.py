@@ -18,8 +18,8 @@ import kubernetes.client
 
 from adapters.kubelet.pod_resources import PodResources
 from adapters.kubelet.rpc import RpcError
-from contract import names, node
-from contract.device_id import decode
+from contract.words import names, node
+from contract.words.device_id import decode
 from deviceplugin.core.retention import Assignment
 from deviceplugin.kubelet.pod_resources import KubeletPods
 from testbed.cluster import pins

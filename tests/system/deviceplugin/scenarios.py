@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract import node
-from contract.device_id import decode
+from contract.words import node
+from contract.words.device_id import decode
 from testbed.cluster.machine.processes import wait_until
 from tests.system.deviceplugin.on_node import NodePlugin, Pods, vgpu_container, vgpu_pod
 

@@ -1,6 +1,6 @@
 """Pods that try a way around the rules, and must be refused."""
 
-from contract import names, paths
+from contract.words import names, paths
 from testbed.cluster.installed import Wish
 
 

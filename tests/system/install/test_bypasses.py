@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contract import names, paths
+from contract.words import names, paths
 from testbed.cluster.installed import House, Wish, pod
 from testbed.cluster.kubernetes import gpus
 from tests.system.install.bypasses import REFUSED, mount

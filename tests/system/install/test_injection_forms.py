@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from contract import names, paths
+from contract.words import names, paths
 from testbed.cluster.installed import MANIFESTS, SYSTEM, House, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from testbed.cluster.supplies import archives

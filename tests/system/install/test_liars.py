@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contract import names, paths
+from contract.words import names, paths
 from testbed.cluster.installed import GPUS, House, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from tests.system.install.bypasses import OPTED_IN

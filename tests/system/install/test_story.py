@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from contract import names, node, paths
+from contract.words import names, node, paths
 from testbed.cluster.installed import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from testbed.demo.cluster import read_bars

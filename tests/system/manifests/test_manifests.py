@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contract import names, paths
+from contract.words import names, paths
 from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from testbed.cluster.supplies import debian

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contract import paths
-from contract.reasons import ReasonCode
+from contract.words import paths
+from contract.words.reasons import ReasonCode
 from tests.webhook.cases import review_of
 from webhook.admission.decision import Stage, Volumes
 from webhook.admission.injected import preload_with_hook

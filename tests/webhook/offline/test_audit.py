@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contract.paths import CONTAINER_HOOK
+from contract.words.paths import CONTAINER_HOOK
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from tests.fakes.pods import container, pod
 from tests.webhook.cases import CASES

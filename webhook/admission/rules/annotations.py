@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from contract import names
 from contract.errors import BadValue
-from contract.grammar import (
+from contract.words import names
+from contract.words.grammar import (
     POD_ANNOTATIONS,
     WRITTEN_BY_US,
     read_memory_bytes,
@@ -13,7 +13,7 @@ from contract.grammar import (
     read_word,
     unknown_keys,
 )
-from contract.reasons import ReasonCode
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.namespace_policy import NamespacePolicy
 from webhook.admission.rule import Change, Facts, Offenders, PodRule, Rule, Scope

@@ -3,9 +3,9 @@
 For pods in files there is also the rule on quantities, which the API server checks by itself.
 """
 
-from contract import names
-from contract.grammar import Injection
-from contract.reasons import ReasonCode
+from contract.words import names
+from contract.words.grammar import Injection
+from contract.words.reasons import ReasonCode
 from webhook.admission.injection import hide_gpus_from_debuggers, undone
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope
 

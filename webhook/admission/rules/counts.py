@@ -1,8 +1,8 @@
 """Rules on the number of vGPUs of a container, and on GPUs that the pod asks for in another way."""
 
-from contract import names
-from contract.reasons import ReasonCode
 from contract.sharing.vgpus import read_amount
+from contract.words import names
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.json_fields import read_list
 from webhook.admission.pod import Container, Pod

@@ -5,8 +5,8 @@ The rule it owns: exactly the value that the webhook itself would write may stan
 
 from collections.abc import Iterable
 
-from contract import names
-from contract.reasons import ReasonCode
+from contract.words import names
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.injected import GUARDED_NAMES, GUARDED_PREFIX, HIDDEN, LET_PASS, is_guarded, our_value
 from webhook.admission.json_fields import Json

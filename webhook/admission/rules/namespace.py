@@ -1,8 +1,8 @@
 """Rules on the namespace: it must take part, and its labels and annotations must be valid."""
 
-from contract import names
-from contract.grammar import NAMESPACE_ANNOTATIONS, NAMESPACE_LABELS, WRITTEN_BY_US, Injection
-from contract.reasons import ReasonCode
+from contract.words import names
+from contract.words.grammar import NAMESPACE_ANNOTATIONS, NAMESPACE_LABELS, WRITTEN_BY_US, Injection
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.namespace_policy import CEILING_PAIRS, EXCLUDED_NAMESPACES, TOO_MANY_KEYS, NamespacePolicy
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope

@@ -1,6 +1,6 @@
 """Rules on pods that cannot share a GPU: bound by hand, with NVIDIA's runtime but no GPU, or for Windows."""
 
-from contract.reasons import ReasonCode
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.json_fields import read_map, read_text
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope

@@ -3,9 +3,9 @@
 A namespace may grant each privilege by name (`nvshare.com/allow`).
 """
 
-from contract import names
-from contract.grammar import Exemption
-from contract.reasons import ReasonCode
+from contract.words import names
+from contract.words.grammar import Exemption
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.json_fields import read_flag
 from webhook.admission.rule import Facts, Offenders, PodRule, Rule, Scope

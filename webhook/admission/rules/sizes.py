@@ -7,7 +7,7 @@ grows with the square of its rounds.  So these limits come first.  Where one is 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from contract.reasons import ReasonCode
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.json_fields import Json, read_map, read_text
 from webhook.admission.pod import Container

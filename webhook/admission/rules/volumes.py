@@ -5,9 +5,9 @@ The rule it owns: paths are compared in their resolved form.
 
 from collections.abc import Callable
 
-from contract import names, paths
-from contract.grammar import Exemption
-from contract.reasons import ReasonCode
+from contract.words import names, paths
+from contract.words.grammar import Exemption
+from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.host_paths import climbs_too_often, is_within, passes_proc, resolve, touches
 from webhook.admission.injected import MOUNTS, OUR_VOLUMES, VOLUMES, is_our_mount, is_our_volume

@@ -6,7 +6,7 @@ They are one frozen dataclass.  `certs/options.py` makes a flag, a variable and 
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from contract import names
+from contract.words import names
 from webhook.certs.core.errors import BadSetting
 
 T = TypeVar("T")

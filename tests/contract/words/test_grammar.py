@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from contract import names
 from contract.errors import BadQuantity, BadReason, BadValue
-from contract.grammar import (
+from contract.words import names
+from contract.words.grammar import (
     NAMESPACE_ANNOTATIONS,
     NAMESPACE_LABELS,
     POD_ANNOTATIONS,
@@ -16,8 +16,8 @@ from contract.grammar import (
     read_words,
     unknown_keys,
 )
-from contract.quantity import parse_quantity
-from contract.reasons import ReasonCode
+from contract.words.quantity import parse_quantity
+from contract.words.reasons import ReasonCode
 
 EVERY_WORD = NAMESPACE_LABELS + NAMESPACE_ANNOTATIONS + POD_ANNOTATIONS
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.errors import BadLine
-from contract.line import LONGEST, Line, decode, encode
+from contract.wire.line import LONGEST, Line, decode, encode
 
 KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from contract.errors import BadLine
-from contract.line import Line, decode
-from contract.status import (
+from contract.wire.line import Line, decode
+from contract.wire.status import (
     ContainerStatus,
     DaemonStatus,
     Entry,

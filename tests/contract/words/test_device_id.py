@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.device_id import LONGEST, Slot, decode, encode
 from contract.errors import BadDeviceId
+from contract.words.device_id import LONGEST, Slot, decode, encode
 
 UUID = "GPU-1b2c3d4e-0000-1111-2222-333344445555"
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from contract.control import (
+from contract.errors import BadLine, BadValue
+from contract.wire.control import (
     AskHealth,
     AskLoad,
     AskReadiness,
@@ -29,10 +30,9 @@ from contract.control import (
     encode_to_observer,
     read_quantum,
 )
-from contract.errors import BadLine, BadValue
-from contract.grammar import AllocationKind, Mode
-from contract.line import decode
-from contract.load import QUERY
+from contract.wire.line import decode
+from contract.wire.load import QUERY
+from contract.words.grammar import AllocationKind, Mode
 
 FIGURES = Figures(memory_total=16, memory_used=7, temperature=-3, power=80.123456789, utilization=0.5)
 FACTS = PodFacts(

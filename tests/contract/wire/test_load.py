@@ -3,7 +3,7 @@
 import pytest
 
 from contract.errors import BadLine
-from contract.load import GpuLoad, Load, decode_load, encode_load
+from contract.wire.load import GpuLoad, Load, decode_load, encode_load
 
 BUSY = GpuLoad(uuid="GPU-1", clients=3, waiting=2, busy=0.5, memory_used=7, memory_total=16, temperature=61, power=80.5)
 DRAINED = GpuLoad(uuid="GPU-2", drained=True)
