@@ -1,6 +1,7 @@
 /* The constants of contract/ that the hook needs.
  *
- * The rule: the macro NVSHARE_<MODULE>_<NAME> here has the value of NAME in contract/<module>.py.
+ * The rule: the macro NVSHARE_<MODULE>_<NAME> here has the value of NAME in that module of contract/; WIRE is
+ * contract/wire/numbers.py.
  * tests/contract/test_header.py compares the two. */
 #ifndef NVSHARE_CONTRACT_H
 #define NVSHARE_CONTRACT_H
