@@ -113,7 +113,7 @@ def write_header(functions: list[Function]) -> str:
 
 
 def write_entries(functions: list[Function]) -> str:
-    """The look-up table, sorted by symbol."""
+    """Return the look-up table, sorted by symbol."""
     rows = "".join(
         f'    {{"{one.symbol}", "{one.base}", {one.since}, {int(one.is_per_thread)}, '
         f"{'NULL' if one.kind == NOT_WRAPPED else f'(void *)(uintptr_t){one.symbol}'}, "

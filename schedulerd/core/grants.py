@@ -6,10 +6,9 @@ others may use free GPUs until then.  Claims are taken on all GPUs or none, so t
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 
 from schedulerd.core import memory
-from schedulerd.core.messages import Grant, Wanted, Yield
+from schedulerd.core.messages import Grant, Wanted, Yield, milliseconds
 from schedulerd.core.model import (
     Accounted,
     ContainerState,
@@ -206,7 +205,7 @@ class Grants:
         if len(processes) == len(turn.container.processes):
             turn.told = waiting
         keep_ms = self._keep_ms(turn) if waiting else 0
-        message = Grant(turn.name, turn.names, _milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
+        message = Grant(turn.name, turn.names, milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
         self.orders.append(Tell(processes, message))
 
     def add_process(self, turn: Turn, process: int) -> None:
@@ -378,7 +377,7 @@ class Grants:
             worth = memory.keep(self.rules, gpu, turn.container)
             if worth > keep:
                 keep = worth
-        return _milliseconds(keep)
+        return milliseconds(keep)
 
     def ask(self, turn: Turn, now: Seconds, *, reason: str = "overdue") -> None:
         """Ask a holder to yield.  After the grace its turn is revoked for this reason."""
@@ -394,9 +393,3 @@ class Grants:
 
     def _yield(self, turn: Turn) -> Yield:
         return Yield(turn.name, round(self.rules.grace * 1000))
-
-
-@lru_cache(maxsize=4096)
-def _milliseconds(seconds: Seconds) -> int:
-    """Return whole milliseconds for the wire; never 0."""
-    return max(1, round(seconds * 1000))

@@ -4,9 +4,11 @@ The rule it owns: the meaning and the unit of each field.  `shared` is `beside` 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from contract.words.grammar import AllocationKind, Mode, OnLoss
+from schedulerd.policies import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +137,9 @@ class Complaint(NamedTuple):
 
 
 Answer = Welcome | Grant | Wanted | Yield | Revoked | Reserved | Complaint
+
+
+@lru_cache(maxsize=4096)
+def milliseconds(seconds: Seconds) -> int:
+    """Return whole milliseconds for the wire; never 0."""
+    return max(1, round(seconds * 1000))

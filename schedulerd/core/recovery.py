@@ -5,11 +5,19 @@ that it says it still holds is believed if it can be true.  No other container g
 it are back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from schedulerd.core.grants import Grants
 from schedulerd.core.model import UNKNOWN, UNKNOWN_HOLDER, ContainerState, Gpu, Group, Request, grouped
-from schedulerd.policies import Seconds
+from schedulerd.policies import FOREVER, Seconds
+
+LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
+"""For a GPU: until when holders of an earlier daemon may be on it, and the pids of the processes of each holder."""
+
+
+def nobody_before(_uuid: str) -> tuple[Seconds, Mapping[str, Sequence[int]]]:
+    """Return that there was no daemon before this one."""
+    return -FOREVER, {}
 
 
 class Returning:

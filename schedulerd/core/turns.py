@@ -4,7 +4,7 @@ The rule it owns: a turn belongs to a container.  `Grants` begins it.  It ends w
 answered or gone, or when its grace has passed.  Plain values go in, orders come out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from contract.wire.shared_memory import LEDGER_SLOTS
 from contract.words.grammar import AllocationKind, Mode
@@ -29,7 +29,7 @@ from schedulerd.core.model import (
     Turn,
     grouped,
 )
-from schedulerd.core.recovery import Returning
+from schedulerd.core.recovery import LeftBehind, Returning, nobody_before
 from schedulerd.core.usage import Share
 from schedulerd.core.wait_queue import WaitQueue
 from schedulerd.errors import NoMemory, NotYours, TooMany
@@ -38,13 +38,6 @@ from schedulerd.policies import FOREVER, Seconds, Snapshot
 _MAX_GROUPS = 64
 _FAR: Seconds = 1.0
 """A container that is less ahead of a GPU's clock than this needs no closer look.  Nearly all containers are."""
-LeftBehind = Callable[[str], tuple[Seconds, Mapping[str, Sequence[int]]]]
-"""For a GPU: until when holders of an earlier daemon may be on it, and the pids of the processes of each holder."""
-
-
-def nobody_before(_uuid: str) -> tuple[Seconds, Mapping[str, Sequence[int]]]:
-    """Return that there was no daemon before this one."""
-    return -FOREVER, {}
 
 
 class Turns:

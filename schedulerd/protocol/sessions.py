@@ -114,7 +114,7 @@ class Sessions:
             self._refuse(self.by_client[client], NoHello(f"no hello came within {numbers.HELLO_SECONDS} s"), "")
 
     def received(self, client: int, data: bytes, now: Seconds, between: Callable[[], None] = _nothing) -> None:
-        """Bytes have come from a connection; call `between` after each line of several, to carry out its orders."""
+        """Handle bytes of a connection; call `between` after each line of several, to carry out its orders."""
         one = self.by_client.get(client)
         if one is None or one.closing:
             return

@@ -21,7 +21,8 @@ from schedulerd.core.model import (
     Stage,
     Tell,
 )
-from schedulerd.core.turns import Turns, nobody_before
+from schedulerd.core.recovery import nobody_before
+from schedulerd.core.turns import Turns
 
 
 class Broken(AssertionError):

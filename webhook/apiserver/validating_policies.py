@@ -153,7 +153,7 @@ _MAY_BE_REFUSED = (
 
 
 def _for_created_pods() -> tuple[Policy, ...]:
-    """Few policies with many rules, each with a condition.
+    """Return few policies with many rules, each with a condition.
 
     The API server converts the whole pod for a condition, and three times more where the condition holds.
     """

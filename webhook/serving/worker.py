@@ -154,7 +154,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn ships no types
             sock.await_request()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
-        """One connection, from its first byte on."""
+        """Serve one connection, from its first byte on."""
         secured = self._secure(client)
         if secured is None:
             client.close()

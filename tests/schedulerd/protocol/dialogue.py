@@ -12,7 +12,8 @@ from contract.wire.line import Line, decode, encode
 from contract.words.grammar import Mode
 from schedulerd.core import messages
 from schedulerd.core.model import Accounted, Admit, Container, Hangup, Order, Rules, SetGate, Tell
-from schedulerd.core.turns import Turns, nobody_before
+from schedulerd.core.recovery import nobody_before
+from schedulerd.core.turns import Turns
 from schedulerd.policies import POLICIES
 from schedulerd.protocol import codec
 from schedulerd.protocol.sessions import Sessions

@@ -152,13 +152,13 @@ def are_few(containers: str) -> str:
 
 
 def has_host_paths_or_many(spec: str) -> str:
-    """A condition: the pod has a hostPath volume, or too many volumes to look for one."""
+    """Return the condition that the pod has a hostPath volume, or too many volumes to look for one."""
     volumes = f"{spec}.?volumes.orValue([])"
     return f"({volumes}.size() > {MOST_VOLUMES} || {volumes}.exists(v, has(v.hostPath)))"
 
 
 def is_large(spec: str) -> str:
-    """A condition: the containers are more or larger than they may be; of volumes and keys it says nothing."""
+    """Return the condition that there are too many containers, or too large ones; it ignores volumes and keys."""
     containers = f"{spec}.?initContainers.orValue([]) + {spec}.containers"
     return f"[{containers}].exists(every, !({are_few('every')}) || {_letters_cel('every')} > {MOST_LETTERS})"
 
