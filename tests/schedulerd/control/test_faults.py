@@ -47,7 +47,7 @@ class Scene:
         raise KeyError("a fault of the core")
 
     def ask(self, line: str) -> list[Line]:
-        """The lines of one answer."""
+        """Return the lines of one answer."""
         self.client.sendall(line.encode() + b"\n")
         self.loop.add_alarm(lambda: self.loop.clock() + 0.01, lambda _now: None)
         heard = b""

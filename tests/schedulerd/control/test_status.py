@@ -34,7 +34,7 @@ class Machine:
         return [decode(raw) for raw in self.requests.answer(decode_request(Line(verb, words)))]
 
     def gpus(self) -> Any:
-        """By the status: each GPU's temperature, or None."""
+        """Return each GPU's temperature by the status, or None."""
         return {gpu.uuid: gpu.temperature for gpu in self.status().gpus}
 
     def status(self) -> Status:
@@ -137,7 +137,7 @@ def test_the_load_is_as_old_as_the_oldest_figures_in_it(machine: Any, passed: tu
 
 
 def holding(machine: Any) -> Any:
-    """A container that began to hold its GPU five seconds ago, with another that waits."""
+    """Return a container that began to hold its GPU five seconds ago, with another that waits."""
     for process, key in ((1, "a"), (2, "b")):
         machine.turns.join(process, Container(key=key, gpus=("GPU-1",)))
         machine.turns.want(process, ("GPU-1",), machine.now)

@@ -78,7 +78,7 @@ class Scheduler(RuleBasedStateMachine):
     @precondition(lambda self: self.floor.turns.grants.epoch == FIRST_EPOCH)
     @rule(container=containers, data=st.data(), alone=st.booleans())
     def join_holding(self, container: Container, data: st.DataObject, alone: bool) -> None:
-        """With turns of a daemon before, though there was none."""
+        """Join with turns of an earlier daemon, though there was none."""
         self.has_lied = True
         facts = self.facts.setdefault(container.key, container)
         gpus = st.builds(Held, st.sampled_from(["0000000f.1", "0000000f.2"]), st.sampled_from(facts.gpus))
@@ -168,7 +168,7 @@ class Scheduler(RuleBasedStateMachine):
             VISITED.add(self.floor.state())
 
     def teardown(self) -> None:
-        """Whoever waits at the end is served within bounded turns, once everybody answers."""
+        """Check that each waiting container is served within bounded turns, once all answer."""
         if not hasattr(self, "floor"):
             return
         floor = self.floor

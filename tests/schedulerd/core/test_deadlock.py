@@ -14,7 +14,7 @@ PER_DEVICE = Mode.PER_DEVICE
 
 
 def ring(floor: Floor, size: int) -> Any:
-    """Each has one GPU, its kernel there waits for a partner on the next, which the next container has."""
+    """Build a ring: each container has one GPU and waits for a partner on the GPU of the next."""
     facts = [worker(f"c{i}", *sorted((1 + i, 1 + (i + 1) % size)), mode=PER_DEVICE).container for i in range(size)]
     processes = [floor.join(one) for one in facts]
     for i, process in enumerate(processes):
@@ -75,7 +75,7 @@ def test_who_jammed_is_a_gang_though_it_ends_and_comes_again() -> None:
 
 
 def test_containers_that_answer_are_no_jam() -> None:
-    """Two with independent work hold and wait for each other all the time, and yield when asked."""
+    """Let two containers with independent work hold GPUs, wait for each other, and yield when asked."""
     floor = Floor(Rules(quantum=30.0), gpus=2)
     ring(floor, 2)
     for _ in range(100):

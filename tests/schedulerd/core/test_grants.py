@@ -41,7 +41,7 @@ def turn_of(floor: Floor, process: int) -> str:
 
 
 def told(floor: Floor, kind: type) -> list[Any]:
-    """The messages of a kind that were sent, as text."""
+    """Return the messages of a kind that were sent, as text."""
     return [order for order in floor.history if f"message={kind.__name__}(" in order]
 
 
@@ -117,7 +117,7 @@ def test_a_pause_asks_at_once_and_gives_the_gpu_to_nobody_until_it_ends() -> Non
 
 # ---------------------------------------------------------------------------------------------- claims
 def claimed() -> tuple[Floor, int, int, int]:
-    """A gang of two GPUs waits for the holder of the first; a single waits for the second."""
+    """Let a gang of two GPUs wait for the holder of the first, and a single container for the second."""
     floor = Floor(RR, gpus=2)
     holder = holding(floor, "holder", 1)
     gang = holding(floor, "gang", 1, 2)

@@ -192,7 +192,7 @@ PLAIN = AllocationKind.PLAIN
 
 
 def promised_and_gone(floor: Floor, a: int, _mate: int) -> None:
-    """It dies; another process of its container lives on, with nothing."""
+    """Let the process die; another process of its container lives on, with no memory."""
     reserve(floor, a, 12 * GIB)
     use(floor, a, 12 * GIB)
     floor.leave(a)

@@ -57,7 +57,7 @@ class Room:
                     self.heard.setdefault(client, []).append(order.message)
 
     def granted(self, client: int) -> Any:
-        """The GPUs that a client was granted, in the order it heard of them."""
+        """Return the GPUs that a client was granted, in the order in which it heard of them."""
         return [message.gpus for message in self.heard.get(client, []) if isinstance(message, Grant)]
 
     def of(self, client: int, kind: Any) -> Any:
@@ -131,7 +131,7 @@ def test_a_new_process_is_not_taken_for_one_that_held_the_gpu() -> None:
 
 
 def test_nobody_else_gets_the_gpu_before_each_of_the_holders_is_back() -> None:
-    """The first has gone on and is done; the second has yet to come, and its kernels run."""
+    """Wait for the second process: the first is done, the second has yet to come and its kernels run."""
     room = Room(HELD)
     room.say(3, "hello v=1 pid=3 container=C gpus=GPU-a")
     room.say(3, "want gpus=GPU-a")
@@ -145,7 +145,7 @@ def test_nobody_else_gets_the_gpu_before_each_of_the_holders_is_back() -> None:
 
 @pytest.mark.parametrize("come", [(8, 1, 2), (1, 1, 2), (1, 2, 3)], ids=["a new one", "one twice", "all of them"])
 def test_whom_the_footprint_has_no_room_to_name_is_waited_for_until_its_time_is_over(come: Any) -> None:
-    """Of three processes two are named; whoever else comes may be new, and the third may have kernels in flight."""
+    """Name two of three processes: the next one may be new, and the third may have kernels in flight."""
     room = Room({"GPU-a": {"A": (1, 2, 0)}})
     room.say(9, "hello v=1 pid=9 container=C gpus=GPU-a")
     room.say(9, "want gpus=GPU-a")

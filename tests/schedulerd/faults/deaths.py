@@ -16,7 +16,7 @@ from tests.schedulerd.faults.scene import EXCLUSIVE, QUICK, daemon, holder_and_w
 
 
 def two_die_together(times: int) -> str:
-    """nvshare: dead in 173 of 200."""
+    """Kill two clients at the same time (nvshare: dead in 173 of 200 runs)."""
     slowest = 0.0
     with daemon() as one:
         for _ in range(times):
@@ -88,7 +88,7 @@ def _observer_of(one: Daemon) -> psutil.Process:
 
 
 def stopped_holder(_times: int = 1) -> str:
-    """nvshare: the waiter still blocked after 20 s."""
+    """Stop the holder (nvshare: the waiter was still blocked after 20 s)."""
     with daemon("--grace=500ms") as one, holder_process(one) as process:
         process.send_signal(signal.SIGSTOP)
         waiter = Client(one.socket, container="waiter")
@@ -111,7 +111,7 @@ def still_serves_after_yield(one: Daemon, waiter: Client) -> float:
 
 
 def killed_with_a_forked_child_alive(times: int) -> str:
-    """nvshare: the waiter got the GPU when the child ended, after 7.2 s."""
+    """Kill a client whose child lives (nvshare: the waiter got the GPU when the child ended, after 7.2 s)."""
     slowest = 0.0
     with daemon() as one:
         for _ in range(times):
@@ -130,7 +130,7 @@ def killed_with_a_forked_child_alive(times: int) -> str:
 
 
 def random_deaths(times: int) -> str:
-    """Clients that come and go at every moment: nobody is ever left behind."""
+    """Let clients come and go at every moment; no waiter is ever left behind."""
     draw = random.Random(1)
     with daemon("--quantum=5ms") as one:
         crowd = Crowd(one.socket, [Member(f"c{i}", "GPU-1,GPU-2", {"mode": "gang"}) for i in range(6)])

@@ -71,7 +71,7 @@ def half_lines_and_megabytes(times: int) -> str:
 
 
 def many_connections(number: int) -> str:
-    """Half have been welcomed, half never say a word; all are there at once."""
+    """Hold many connections at once: half are welcomed, half never say a word."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with daemon() as one:
@@ -125,7 +125,7 @@ time_t time(time_t *at) {
 
 
 def clock_steps(turns: int) -> str:
-    """nvshare's quantum moves with the wall clock."""
+    """Step the wall clock, with which nvshare's quantum moves."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "clock.c").write_text(CLOCK)
@@ -152,7 +152,7 @@ def clock_steps(turns: int) -> str:
 
 
 def a_real_minute(seconds: float) -> str:
-    """Three overlapping gangs, per-device and single clients: no deadlock, waits within the bound of the docs."""
+    """Run three overlapping gangs, per-device and single clients: no deadlock, waits within the bound of the docs."""
     members = [
         Member("ab", "GPU-1,GPU-2", {"mode": "gang"}),
         Member("bc", "GPU-2,GPU-3", {"mode": "gang"}),
@@ -177,7 +177,7 @@ def a_real_minute(seconds: float) -> str:
 
 
 def a_and_b_on_gpu_1(seconds: float) -> str:
-    """A on GPU 1, B on GPUs 1 and 2: the combination never becomes a lock of its own."""
+    """Run A on GPU 1 and B on GPUs 1 and 2: the combination never becomes a lock of its own."""
     members = [Member("A", "GPU-1"), Member("B", "GPU-1,GPU-2", {"mode": "gang"})]
     with daemon("--quantum=20ms") as one:
         crowd = Crowd(one.socket, members)
@@ -190,7 +190,7 @@ def a_and_b_on_gpu_1(seconds: float) -> str:
 
 
 def a_silent_scraper(_times: int = 1) -> str:
-    """XPUShare: one silent connection stops /metrics."""
+    """Hold a silent connection to /metrics (XPUShare: one stops the page)."""
     with tempfile.TemporaryDirectory() as folder, observed_daemon(Path(folder), EXCLUSIVE) as (_, observer):
         port = next(one.laddr.port for one in observer.net_connections() if one.status == psutil.CONN_LISTEN)
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]

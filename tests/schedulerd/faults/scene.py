@@ -35,7 +35,7 @@ def holder_and_waiter(one: Daemon) -> tuple[Client, Client]:
 
 
 def still_serves(one: Daemon, *, within: float = QUICK) -> float:
-    """Seconds until somebody new is served."""
+    """Return the seconds until a new client is served."""
     began = time.monotonic()
     client = Client(one.socket, container=f"new{began}", gpus="GPU-1")
     client.want()

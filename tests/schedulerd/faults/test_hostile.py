@@ -162,7 +162,7 @@ def test_a_container_above_its_cap_is_told_of_once() -> None:
 
 
 def test_a_liar_takes_no_memory_from_a_neighbour_of_the_same_card(node: Containers) -> None:
-    """Of 40 GiB it says it has all, from a container with a cap of 2 GiB, with 200 hellos of invented processes."""
+    """Let it claim all of 40 GiB under a cap of 2 GiB, with 200 hellos of invented processes."""
     with ControlClient(node.daemon.control) as observer:
         observer.send(encode_request(CardReport("GPU-1", Figures(memory_total=40 * GIB))))
         list(observer.ask(QUERY))
@@ -272,7 +272,7 @@ def test_clients_that_do_not_read_are_hung_up_on_when_their_container_has_too_mu
 
 
 def test_the_kernel_holds_little_of_what_a_client_does_not_read(node: Containers) -> None:
-    """What it holds is memory of the daemon's."""
+    """Measure what the kernel holds, because it is the daemon's memory."""
     deaf = connect(node, "deaf", "GPU-1")
     deaf.want()
     deaf.hear("grant")

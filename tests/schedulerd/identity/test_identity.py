@@ -59,7 +59,7 @@ def client_of(socket: Path, gpus: str = "GPU-1", **words: Any) -> tuple[Client, 
 
 
 def known_to_the_cluster(daemon: NodeDaemon, key: str, *uuids: str) -> Path:
-    """The socket of an allocation of which the cluster has spoken before."""
+    """Return the socket of an allocation whose facts the cluster has told before."""
     socket = daemon.allocate(key, *uuids)
     (socket.parent / "pod.json").write_text(json.dumps({"of": f"{key}.1000", "uid": "u"}))
     return socket
@@ -92,7 +92,7 @@ def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon: Node
 
 
 def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon: NodeDaemon) -> None:
-    """What its processes were told of the cap is wrong: they yield, as if somebody waited, and come again then."""
+    """Tell a new cap late: the processes yield, as if another container waited, and connect again."""
     a, b = (client_of(known_to_the_cluster(daemon, key, "GPU-1"))[0] for key in ("ka", "kb"))
     a.want()
     a.hear("grant")
@@ -114,7 +114,7 @@ def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon: NodeDaem
 
 @pytest.mark.slow
 def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(daemon: NodeDaemon) -> None:
-    """XPUShare: 9.8 s for a hand-off on another GPU."""
+    """Hand over another GPU meanwhile (XPUShare: 9.8 s)."""
     Cluster(daemon, after=60)
     known = daemon.allocate("known", "GPU-2")
     (daemon.allocations / "known" / "pod.json").write_text('{"of": "known.1000", "uid": "u"}')
@@ -132,7 +132,7 @@ def test_a_cluster_that_never_answers_costs_two_seconds_and_nobody_elses_turns(d
 
 
 def test_caps_are_kept_while_the_cluster_is_away(daemon: NodeDaemon) -> None:
-    """XPUShare: an API outage lifts all quotas."""
+    """Keep the caps while the API is away (XPUShare: an outage lifts all quotas)."""
     Cluster(daemon, memory="4096")
     socket = daemon.allocate("k1", "GPU-1")
     client_of(socket)[0].close()
@@ -219,7 +219,7 @@ def reconnect_to_gpu(socket: Path) -> Any:
 
 
 def test_who_connects_and_says_nothing_is_no_error(daemon: NodeDaemon) -> None:
-    """The device plugin looks whether the socket answers."""
+    """Connect as the device plugin does when it looks whether the socket answers."""
     Cluster(daemon)
     Client(daemon.allocate("k1", "GPU-1"), container="x", hello=False).close()
     with ControlClient(daemon.control) as asking:

@@ -45,7 +45,7 @@ class Stage:
         self.start()
 
     def start(self) -> None:
-        """Also anew, as after the daemon's death: what it held in memory is gone."""
+        """Start it, also again as after the daemon's death: what it held in memory is gone."""
         self.loop = Loop(lambda: time.monotonic() + self.ahead)
         self.node = Node()
         self.folders = AllocationRegistry(
@@ -88,7 +88,7 @@ class Stage:
         self.loop._alarms.pop()
 
     def hello(self, key: str) -> Any:
-        """A process comes through the socket; what it hears first, and its connection."""
+        """Let a process come through the socket; return what it hears first, and its connection."""
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(self.folder / key / "scheduler.sock"))
         client.setblocking(False)
@@ -110,7 +110,7 @@ class Stage:
         return decode(heard.splitlines()[0]) if heard else None
 
     def answered(self, count: int, facts: Any) -> None:
-        """The observer answers the newest of so many questions."""
+        """Answer the newest of so many questions, as the observer does."""
         self.until(lambda: len(self.asked) >= count)
         assert len(self.asked) == count
         self.folders.answered(self.asked[-1].key, facts)

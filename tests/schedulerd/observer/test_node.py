@@ -36,7 +36,7 @@ def until(said: Any, within: float = PATIENCE) -> Any:
 
 
 def both(folder: Path, *flags: str) -> NodeDaemon:
-    """The daemon with its observer; the flags that come last count."""
+    """Start the daemon with its observer; the flags that come last count."""
     daemon = NodeDaemon(folder, "--observer=spawn", "--metrics-port=0", "--side-by-side=never", *flags)
     daemon.start()
     return daemon

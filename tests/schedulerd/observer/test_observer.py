@@ -195,7 +195,7 @@ class Hanging:
 
 @pytest.fixture
 def at_work(observer: Any) -> Iterator[Any]:
-    """An observer with its threads, a card that never answers, and the turn process' end of its link."""
+    """Return an observer with its threads, a card that never answers, and the turn process' end of its link."""
     observer.cards = Hanging()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(observer.settings.control))

@@ -24,7 +24,7 @@ from tests.fakes.wire.observed_daemon import observed_daemon, until
 
 
 def probe(daemon: Daemon, verb: str) -> tuple[int, str]:
-    """The exit code, and what the kubelet would write into its event."""
+    """Return the exit code, and what the kubelet would write into its event."""
     command = [sys.executable, "-m", "schedulerd", verb, f"--control={daemon.control}"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     return ended.returncode, ended.stdout + ended.stderr

@@ -53,7 +53,7 @@ def until(said: Any) -> Any:
 
 
 def look(control: Path, times: int) -> Any:
-    """An observer looks so many times, in a process of its own: what its page counts, and the events."""
+    """Let an observer look so many times, in a process of its own; return what its page counts, and the events."""
     observer = Observer(read_settings(build_parser().parse_args([f"--control={control}"]), {}))
     events: Any = Events()
     observer.cluster = events
@@ -78,7 +78,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 @contextmanager
 def burning(machine: Machine, label: str, prefix: Any = (), **variables: str) -> Iterator[Any]:
-    """A program that computes; its process id as the host knows it."""
+    """Start a program that computes; return its process id as the host knows it."""
     command = [*prefix, str(BUILD / "burn"), "--kernel-ms", "5", "--seconds", "60", "--quiet"]
     program = subprocess.Popen(command, env=machine.environment(label) | variables)
     try:

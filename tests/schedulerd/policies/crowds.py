@@ -9,7 +9,7 @@ from tests.fakes.simulation import Simulation, Worker, worker
 
 
 def longest_wait_bound(rules: Rules, workers: list[Worker]) -> float:
-    """The bound of docs/turns.md: 4 n turns until it is aged, 3 m until those that aged before it have gone."""
+    """Return the bound of docs/turns.md: 4 n turns until it is aged, 3 m for those that aged before it."""
     crowd = max(sum(gpu in one.container.gpus for one in workers) for gpu in (*workers[0].container.gpus, "GPU-1"))
     longest_drain = max(one.kernel for one in workers)
     return (rules.age_turns * crowd + 3 * len(workers)) * (rules.quantum + longest_drain)

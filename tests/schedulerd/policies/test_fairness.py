@@ -22,7 +22,7 @@ def shares(simulation: Simulation, *keys: str, gpu: str = "GPU-1") -> Any:
 
 
 def test_equal_clients_with_unequal_kernels_get_equal_time() -> None:
-    """A kernel of 200 ms overruns a turn of 100 ms; what was taken too much is given back."""
+    """Let a kernel of 200 ms overrun a turn of 100 ms: the excess is given back."""
     workers = [worker(f"c{i}", 1, kernel=kernel) for i, kernel in enumerate((0.0001, 0.001, 0.02, 0.2))]
     simulation = Simulation(Rules(), workers, gpus=1)
     simulation.run(5 * MINUTE)
@@ -51,7 +51,7 @@ def test_one_weight_a_gang_shares_both_its_gpus_with_singles_by_weight() -> None
 
 
 def test_who_was_away_gets_no_time_for_it() -> None:
-    """A container that rests cannot save up turns: those that stay are not shut out when it returns."""
+    """Let a container rest: it saves up no turns, and the others are not shut out when it returns."""
     workers = [worker("stays", 1), worker("returns", 1, burst=1.0, rest=100.0)]
     simulation = Simulation(Rules(), workers, gpus=1)
     simulation.run(5 * MINUTE)
@@ -60,7 +60,7 @@ def test_who_was_away_gets_no_time_for_it() -> None:
 
 
 def test_a_client_that_thinks_four_seconds_does_not_block_its_neighbour() -> None:
-    """nvshare: the neighbour waited 63.8 of 120 s."""
+    """Let a client think for four seconds (nvshare: the neighbour waited 63.8 of 120 s)."""
     workers = [worker("hog", 1), worker("thinker", 1, burst=0.002, rest=4.0)]
     simulation = Simulation(Rules(), workers, gpus=1)
     simulation.run(120)
@@ -70,7 +70,7 @@ def test_a_client_that_thinks_four_seconds_does_not_block_its_neighbour() -> Non
 
 
 def test_a_sole_client_is_never_asked_to_yield() -> None:
-    """nvshare: 10 times in 10 s."""
+    """Count how often it is asked (nvshare: 10 times in 10 s)."""
     simulation = Simulation(Rules(), [worker("alone", 1)], gpus=1)
     simulation.run(10 * MINUTE)
 
@@ -120,7 +120,7 @@ def test_fcfs_lets_the_first_finish() -> None:
 @pytest.mark.parametrize("policy", ["fair", "rr", "sjf"])
 @pytest.mark.parametrize("gpus", [3, 8, 16])
 def test_three_overlapping_gangs_with_everybody_else_never_stall(policy: str, gpus: int) -> None:
-    """Gangs, per-device and single containers on overlapping GPUs: nobody waits longer than the docs say."""
+    """Run gangs, per-device and single containers on overlapping GPUs: none waits longer than the docs say."""
     simulation, workers = crowded(policy, gpus, seed=gpus)
     simulation.run(20 if gpus > 3 else MINUTE)
 
@@ -129,7 +129,7 @@ def test_three_overlapping_gangs_with_everybody_else_never_stall(policy: str, gp
 
 
 def test_a_on_gpu_1_and_b_on_gpus_1_and_2_never_overlap_on_gpu_1() -> None:
-    """The named case: checked at every single order by the floor, here that both had their turns."""
+    """Check that both had their turns; the floor checks each single order."""
     workers = [worker("A", 1), worker("B", 1, 2)]
     simulation = Simulation(Rules(), workers, gpus=2)
     simulation.run(MINUTE)
@@ -236,8 +236,9 @@ TEN_HOURS = 36_000.0
 
 
 def wait_for(floor: Floor, wanted: Any, *, step: float = 1.0) -> Any:
-    """How long until this container holds the GPU, while all answer and want again at once; what comes out is late by
-    a step at most."""
+    """Return how long until this container holds the GPU, while all answer and want again at once.
+
+    The figure is late by a step at most."""
     began = floor.now
     while floor.open_on("GPU-1") != [wanted]:
         assert floor.now - began < TEN_HOURS, f"{wanted} waits for ever"
@@ -249,7 +250,7 @@ def wait_for(floor: Floor, wanted: Any, *, step: float = 1.0) -> Any:
 
 
 def outgrown_after_ten_hours_side_by_side() -> Any:
-    """Nobody waited for anybody, though the light one has had the most for its weight."""
+    """Let no container wait, though the light one has had the most for its weight."""
     floor = Floor(Rules(), capacity=16 * GIB, gpus=1)
     sizes = {floor.join(worker(key, 1, weight=w).container): key for key, w in (("x", 200), ("y", 200), ("light", 100))}
     for process in sizes:
@@ -266,7 +267,7 @@ def outgrown_after_ten_hours_side_by_side() -> Any:
 
 
 def changed_to_fair(policy: str, *, holders: Any, quantum: float | None = None, seconds: float) -> Any:
-    """Some hold in turn, as the policy lets them, while one waits; then the operator changes the policy."""
+    """Let some hold in turn while one waits, as the policy lets them; then the operator changes the policy."""
     floor = Floor(Rules(policy=POLICIES[policy], fixed_quantum=quantum), gpus=1)
     for number in range(holders):
         floor.want(floor.join(worker(f"had{number}", 1, priority=10).container), "GPU-1")

@@ -148,7 +148,7 @@ class Stage:
 
 
 def replay(path: Path) -> int:
-    """The number of steps that the core took as the dialogue says."""
+    """Return the number of steps that the core took as the dialogue says."""
     stage, steps = Stage(), 0
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         if not line or line.startswith("#"):

@@ -50,7 +50,7 @@ class Believing:
 
 
 def random_line(draw: random.Random) -> bytes:
-    """Nearly right, mutilated, or noise."""
+    """Return a line that is nearly right, mutilated, or noise."""
     kind = draw.random()
     if kind < 0.1:
         return draw.randbytes(draw.randint(0, 200))
@@ -63,7 +63,7 @@ def random_line(draw: random.Random) -> bytes:
 
 
 def fuzz(lines: int, seed: int = 1) -> str:
-    """Whatever arrives is answered with at most a sentence; an honest client beside it is served all the time."""
+    """Send anything: it is answered with at most a sentence, and an honest client beside it is served."""
     draw = random.Random(seed)
     sessions = Sessions(Turns(Rules(side_by_side=False), epoch="0000000a"), Believing())
     gates: dict[tuple[str, str], int] = {}

@@ -89,7 +89,7 @@ def test_nobody_waits_where_all_share_a_socket() -> None:
 
 
 def test_the_largest_honest_container_is_back_at_once_after_a_restart() -> None:
-    """256 processes that hold memory on 16 GPUs, each of whose `using` lines begins a second 64 bytes."""
+    """Connect 256 processes that hold memory on 16 GPUs; each of their `using` lines begins a second 64 bytes."""
     limits, processes = Limits(), 256
 
     assert processes * (CONNECTION + 16) <= limits.burst + 0.1 * limits.lines_a_second

@@ -17,7 +17,7 @@ class Believing:
 
 
 def refused(sessions: Sessions) -> dict[int, str]:
-    """Who is hung up on, and why."""
+    """Return which clients are hung up on, and why."""
     orders = sessions.take_orders()
     told = [(one.to, one.message) for one in orders if isinstance(one, Tell)]
     codes = {client: said.code for to, said in told if isinstance(said, Complaint) for client in to}
