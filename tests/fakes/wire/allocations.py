@@ -37,8 +37,17 @@ class Containers:
         partial.write_text(json.dumps(record))
         partial.rename(home / paths.ALLOCATION_FILE)
         (mine / paths.OWN_FOLDER).symlink_to(home)
-        until((home / paths.SOCKET_NAME).exists)
+        self._wait_for_socket(home)
         return mine
+
+    def _wait_for_socket(self, home: Path) -> None:
+        """Wait until the daemon listens in the folder; say what it logged if it does not."""
+        try:
+            until((home / paths.SOCKET_NAME).exists)
+        except AssertionError:
+            process = self.daemon.process
+            ended = None if process is None else process.poll()
+            raise AssertionError(f"no socket in {home.name}; exit code {ended}; log:\n{self.daemon.log()}") from None
 
 
 @contextmanager
