@@ -3,6 +3,7 @@
 import contextlib
 import select
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -39,8 +40,9 @@ sizes = st.one_of(st.sampled_from([0, CAP, CAP + 1, CARD, 2**60]), st.integers(0
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Containers]:
-    with known_containers(tmp_path) as containers:
+def node() -> Iterator[Containers]:
+    """Run a daemon in a folder with a short name: the path of a socket has 107 characters at most, less than pytest's."""
+    with tempfile.TemporaryDirectory(prefix="hostile-") as folder, known_containers(Path(folder)) as containers:
         yield containers
         assert "Traceback" not in containers.daemon.log()
 
