@@ -41,7 +41,7 @@ sizes = st.one_of(st.sampled_from([0, CAP, CAP + 1, CARD, 2**60]), st.integers(0
 
 @pytest.fixture
 def node() -> Iterator[Containers]:
-    """Run a daemon in a folder with a short name: a socket's path has 107 characters at most, and pytest's is longer."""
+    """Run a daemon in a folder with a short name: a socket's path has 107 characters at most; pytest's is longer."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, known_containers(Path(folder)) as containers:
         yield containers
         assert "Traceback" not in containers.daemon.log()
