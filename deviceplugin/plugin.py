@@ -189,7 +189,7 @@ class Plugin:
             ("gpus", partial(self.monitor.run, stop)),
             ("guard", partial(self.monitor.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
-            ("steward", partial(self.reconciler.run, stop)),
+            ("reconciler", partial(self.reconciler.run, stop)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
             *([("events", self._cluster.tell_events)] if self._cluster is not None else []),
         ]

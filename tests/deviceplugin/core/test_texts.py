@@ -33,7 +33,7 @@ REFUSAL = Refusal(ReasonCode("Excluded"), "The cause.", "The remedy.")
 
 
 @pytest.mark.parametrize(
-    ("happening", "event"),
+    ("told", "event"),
     [
         (CallRefused(REFUSAL, 2), NodeEvent("Excluded", "The cause. The remedy.", is_warning=True)),
         (GpuRefused(A, REFUSAL), NodeEvent("Excluded", "The cause. The remedy.", is_warning=True)),
@@ -42,8 +42,8 @@ REFUSAL = Refusal(ReasonCode("Excluded"), "The cause.", "The remedy.")
         (Allocated(ALLOCATION), None),
     ],
 )
-def test_the_event_of_a_happening(happening: PluginEvent, event: NodeEvent | None) -> None:
-    assert node_event_of(happening) == event
+def test_the_node_event_of_a_plugin_event(told: PluginEvent, event: NodeEvent | None) -> None:
+    assert node_event_of(told) == event
 
 
 def test_a_scheduler_that_does_not_answer_is_a_warning() -> None:
