@@ -43,7 +43,7 @@ static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum 
     CUcontext context = NULL;                                                                                           \
     int gpu = gpu_for_memory(&context);                                                                                 \
     if (gpu < 0)                                                                                                        \
-        return call;                                                                                                    \
+        return UNCOUNTED(call);                                                                                         \
     enum memory_kind how = kind;                                                                                        \
     uint64_t size = bytes;                                                                                              \
     if (claims_make(gpu, how, size) != CUDA_SUCCESS)                                                                   \
