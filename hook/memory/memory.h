@@ -68,6 +68,8 @@ uint64_t memory_kept(int gpu);
 bool memory_is_managed(int gpu);
 uint64_t memory_cap(void);             /* UINT64_MAX: none */
 uint64_t memory_container_use(int gpu); /* over all processes of the container */
+/* The bytes that the container may still allocate on a card of that size.  Without a cap, contexts take part of the card. */
+uint64_t memory_left(int gpu, uint64_t card);
 struct memory_use memory_own_use(int gpu);
 uint64_t memory_peak(void);
 

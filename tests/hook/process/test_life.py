@@ -63,6 +63,44 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
     program.communicate()
 
 
+@pytest.mark.parametrize("when", ["draining", "wanted", "lost"])
+def test_the_driver_is_asked_nothing_once_the_process_exits(machine: Machine, peer: Peer, when: str) -> None:
+    # Each time the listener would ask the driver ten thousand times a second: whether the kernel has ended, say.
+    program = machine.start(compiled("at_exit"))
+    assert program.stdout
+    connection = _serve_first(peer)
+    assert program.stdout.readline() == "in flight\n"
+    if when == "draining":
+        connection.say("yield", turn=f"{peer.epoch}.1", grace_ms=5000)
+        time.sleep(0.1)
+    elif when == "wanted":
+        connection.say("wanted", turn=f"{peer.epoch}.1", keep_ms=5)
+        time.sleep(0.1)
+    else:
+        connection.close()
+        peer.stop()
+    program.communicate("\n", timeout=5)
+
+    assert program.returncode == 0
+
+
+def test_a_launch_in_an_exit_handler_still_gets_its_turn(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("at_exit"), "asks")
+    assert program.stdin
+    assert program.stdout
+    connection = _serve_first(peer)
+    assert program.stdout.readline() == "in flight\n"
+    connection.say("yield", turn=f"{peer.epoch}.1", grace_ms=5000)
+    peer.close_gate()
+    program.stdin.write("\n")
+    program.stdin.flush()
+    connection.hear("want", passing=("using", "done"))
+    peer.gate.set(0, 2)  # opens before any line is sent, and the process may be gone then
+
+    assert program.communicate(timeout=5)[0] == "launched\n"
+    assert program.returncode == 0
+
+
 @pytest.mark.parametrize("how", ["waiting", "pending"])
 def test_the_program_goes_on_after_a_thread_was_cancelled(machine: Machine, how: str) -> None:
     program = machine.start(compiled("cancelling"), how)

@@ -1,5 +1,5 @@
 /* Asks for memory word by word and prints each answer; what it got it holds until its input ends.
- * asking plain=MIB huge rows stream=MIB other-stream=MIB other-pool=MIB captured=MIB free free-in-stream keep trim … */
+ * asking plain=MIB own=MIB left total huge rows stream=MIB other-stream=MIB other-pool=MIB captured=MIB free free-in-stream keep trim … */
 #include <unistd.h>
 
 #include "program.h"
@@ -22,6 +22,24 @@ static CUstream streams[2];
 static CUmemoryPool pools[2];
 
 static CUresult plain(size_t bytes) { return cuMemAlloc_v2(&held[count_held], bytes); }
+
+/* Managed memory of the program's own. */
+static CUresult own(size_t bytes) { return cuMemAllocManaged(&held[count_held], bytes, 1); }
+
+/* The answer is a number of MiB. */
+static CUresult left(size_t ignored) {
+    size_t free, total;
+    (void)ignored;
+    CHECK(cuMemGetInfo_v2(&free, &total));
+    return (CUresult)(free >> 20);
+}
+
+static CUresult total(size_t ignored) {
+    size_t free, all;
+    (void)ignored;
+    CHECK(cuMemGetInfo_v2(&free, &all));
+    return (CUresult)(all >> 20);
+}
 
 static CUresult huge(size_t bytes) {
     (void)bytes;
@@ -111,6 +129,9 @@ static const struct {
     CUresult (*ask)(size_t bytes);
     int takes;
 } words_known[] = {{"plain", plain, 1},
+                   {"own", own, 1},
+                   {"left", left, 0},
+                   {"total", total, 0},
                    {"huge", huge, 1},
                    {"rows", rows, 1},
                    {"stream", stream, 1},
