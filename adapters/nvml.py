@@ -39,6 +39,8 @@ class Description:
     """Compute capability, as `9.0`."""
     pci: str
     numa: int | None
+    minor: int | None
+    """Its number in /dev/nvidia<n>."""
     mig: bool
     """MIG mode is on."""
 
@@ -153,6 +155,7 @@ def describe(handle: Handle) -> Description:
             compute="" if major_minor is None else "{}.{}".format(*major_minor),
             pci=pci,
             numa=_numa(handle, pci),
+            minor=_ask(pynvml.nvmlDeviceGetMinorNumber, handle, errors=_UNTOLD),
             mig=_has_mig(handle, errors=_UNTOLD),
         )
 

@@ -23,6 +23,7 @@ SHARED_FOLDERS = {
     "device-plugins": paths.KUBELET_PLUGINS,
     "pod-resources": str(Path(paths.POD_RESOURCES_SOCKET).parent),
     "cdi": paths.CDI_SPECS,
+    "static-cdi": paths.STATIC_CDI_SPECS,
     "admin": paths.NODE_ADMIN_FOLDER,
 }
 
