@@ -41,7 +41,7 @@ def probe(settings: Settings, capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 def test_a_healthy_plugin_says_so(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with served(settings) as (plugin, _):
         plugin._is_prepared = True
-        assert probe(settings, capsys) == (0, "The node is prepared, and GPUs are watched.\n")
+        assert probe(settings, capsys) == (0, "The node is prepared, and GPUs are watched. NVML is a fake.\n")
 
 
 def test_an_unhealthy_plugin_says_why(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adapters import driver_files
 from contract.words import names, paths
 from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.control_plane import ControlPlane
@@ -18,6 +19,7 @@ from tests.system.manifests.kustomized import OVERLAYS, ROOT, SAMPLES, objects, 
 
 pytestmark = pytest.mark.cluster
 ALL = ["base", *OVERLAYS]
+NODE_DAEMONS = {"nvshare-device-plugin", "nvshare-schedulerd"}
 SHARED_FOLDERS = {
     "ours": paths.NODE_ROOT,
     "device-plugins": paths.KUBELET_PLUGINS,
@@ -70,11 +72,31 @@ def test_every_container_is_hardened(name: str) -> None:
         for container in spec["containers"]:
             security = {**spec.get("securityContext", {}), **container["securityContext"]}
             assert security["readOnlyRootFilesystem"], workload
+            if name == "driver-root" and workload in NODE_DAEMONS:
+                continue  # the next test says what they have instead
             assert security["allowPrivilegeEscalation"] is False, workload
             assert security["capabilities"] == {"drop": ["ALL"]}, workload
             assert security["seccompProfile"] == {"type": "RuntimeDefault"}, workload
             assert container["resources"]["requests"], workload
             assert "cpu" not in container["resources"]["limits"], "a throttled webhook times out"
+
+
+def test_with_the_drivers_root_the_node_daemons_are_privileged_and_read_the_node_only() -> None:
+    for workload, template in pod_templates(objects("driver-root")):
+        spec, (container,) = template["spec"], template["spec"]["containers"]
+        mounts = [mount for mount in container.get("volumeMounts", ()) if mount["name"] == "node-root"]
+        assert bool(mounts) is container["securityContext"].get("privileged", False) is (workload in NODE_DAEMONS)
+        for mount in mounts:
+            assert Path(mount["mountPath"]) == driver_files.NODE_MOUNT
+            assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+            assert {"name": "node-root", "hostPath": {"path": "/"}} in spec["volumes"]
+            assert not [entry for entry in container["env"] if entry["name"].startswith("NVIDIA_")]
+
+
+def test_only_one_component_names_a_runtime_class_and_for_the_node_daemons_only() -> None:
+    for name in ALL:
+        named = {workload for workload, pod in pod_templates(objects(name)) if "runtimeClassName" in pod["spec"]}
+        assert named == (NODE_DAEMONS if name == "gpu-operator" else set())
 
 
 @pytest.mark.parametrize("name", ALL)
