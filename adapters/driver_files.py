@@ -25,7 +25,8 @@ ROOTS = (NODE_MOUNT / OPERATOR_ROOT.relative_to("/"), OPERATOR_ROOT, NODE_MOUNT,
 DEVICE_FOLDER = Path("/dev")
 CONTROL_NODE = "nvidiactl"
 _DRIVER_MAJOR = 195
-"""Of nvidiactl and of every card, on every Linux."""
+_FIXED = re.compile(r"nvidia(ctl|[0-9]+)", re.ASCII)
+"""The nodes that have this number on every Linux; nvidia-uvm gets another one at each load."""
 _TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu")
 _FOLDERS = (
     "usr/lib64",
@@ -136,7 +137,9 @@ def look_at_node(name: str, folder: Path = DEVICE_FOLDER) -> NodeState:
         found = path.stat()
     except OSError:
         return NodeState.ABSENT
-    if not stat.S_ISCHR(found.st_mode) or os.major(found.st_rdev) != _DRIVER_MAJOR:
+    if not stat.S_ISCHR(found.st_mode):
+        return NodeState.OTHER
+    if _FIXED.fullmatch(name) and os.major(found.st_rdev) != _DRIVER_MAJOR:
         return NodeState.OTHER
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))

@@ -22,6 +22,13 @@ from adapters.driver_files import Candidate, Found, Search
 
 log = logging.getLogger(__name__)
 _NO_NUMA = 0xFFFFFFFF
+_COMPUTE_MODES = {
+    pynvml.NVML_COMPUTEMODE_DEFAULT: "Default",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: "Exclusive_Thread",
+    pynvml.NVML_COMPUTEMODE_PROHIBITED: "Prohibited",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "Exclusive_Process",
+}
+"""In nvidia-smi's words."""
 _PCI_DEVICES = Path("/sys/bus/pci/devices")
 _UNTOLD = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_InvalidArgument)
 """How old drivers and odd cards say that they do not know; any other error means that the GPU does not answer."""
@@ -51,6 +58,8 @@ class Description:
     """Compute capability, as `9.0`."""
     pci: str
     numa: int | None
+    minor: int | None
+    """Its number in /dev/nvidia<n>."""
     mig: bool
     """MIG mode is on."""
 
@@ -254,6 +263,7 @@ def describe(handle: Handle) -> Description:
             compute="" if major_minor is None else "{}.{}".format(*major_minor),
             pci=pci,
             numa=_numa(handle, pci),
+            minor=_ask(pynvml.nvmlDeviceGetMinorNumber, handle, errors=_UNTOLD),
             mig=_has_mig(handle, errors=_UNTOLD),
         )
 
@@ -270,6 +280,11 @@ def read_figures(handle: Handle) -> Figures:
         power=None if power is None else power / 1000,
         utilization=None if rates is None else rates.gpu / 100,
     )
+
+
+def read_compute_mode(handle: Handle) -> str:
+    """Return how many processes may use a GPU, in nvidia-smi's words; empty where it does not say."""
+    return _COMPUTE_MODES.get(_ask(pynvml.nvmlDeviceGetComputeMode, handle), "")
 
 
 def list_processes(handle: Handle) -> set[int]:

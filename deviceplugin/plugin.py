@@ -35,6 +35,7 @@ from deviceplugin.kubelet.pod_resources import KubeletPods
 from deviceplugin.kubelet.registrar import KubeletSide, Registrar
 from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.kind import refuse_unfit_node
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
 from deviceplugin.node.state_file import StateFile
@@ -124,6 +125,7 @@ class Plugin:
                     registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
+        refuse_unfit_node(self.settings.hook_file)
         # not earlier: another worker may have found out while we were a spare
         self.files.uses_cdi = self._injection.decide()
         self.files.prepare()

@@ -33,6 +33,8 @@ KUBELET_PLUGINS = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
 POD_RESOURCES_SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 CDI_SPECS = "/var/run/cdi"
+STATIC_CDI_SPECS = "/etc/cdi"
+"""Where specs lie that stay through a reboot.  A spec in the other folder comes before one of its name here."""
 
 # Folders that no pod sharing GPUs may reach: each, anything in it, any parent of it (`/run` is `/var/run`).
 GUARDED_FOLDERS = (

@@ -73,6 +73,10 @@ class Nvml:
         except NoAnswer as error:
             raise GpuGone(f"GPU {uuid}: {error}") from error
 
+    def compute_modes(self) -> dict[str, str]:
+        """Return how many processes may use each GPU, in nvidia-smi's words."""
+        return {uuid: nvml.read_compute_mode(handle) for uuid, handle in self._handles.items()}
+
     def wait_for_xid(self, seconds: float) -> Xid | None:
         """Wait in NVML.  Where its events fail, polling finds the trouble."""
         return self._library.wait_for_xid(seconds)

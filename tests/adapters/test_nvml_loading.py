@@ -50,7 +50,7 @@ def install(root: Path, name: str = "libnvidia-ml.so.1") -> Path:
 
 def build(source: str, file: Path) -> None:
     """Build a library with the name that the loader knows NVIDIA's by."""
-    command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-x", "c", "-o", file, "-"]
+    command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-x", "c", "-o", str(file), "-"]
     subprocess.run(command, input=source, text=True, check=True)
 
 

@@ -15,7 +15,16 @@ from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from testbed.cluster.supplies import debian
 from tests.plugins.kubernetes import NewNamespace, unavailable
-from tests.system.manifests.kustomized import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
+from tests.system.manifests.kustomized import (
+    OVERLAYS,
+    ROOT,
+    SAMPLES,
+    Object,
+    objects,
+    of_kind,
+    pod_templates,
+    rendered,
+)
 
 pytestmark = pytest.mark.cluster
 ALL = ["base", *OVERLAYS]
@@ -212,6 +221,35 @@ def with_namespace(plane: ControlPlane) -> None:
     """Make the namespace first, since a dry run makes none for the objects after it."""
     (namespace,) = of_kind(objects(), "Namespace")
     plane.apply(namespace)
+
+
+# ---------------------------------------------------------------------------------------------- the doctor
+def doctors_job() -> Object:
+    (job,) = yaml.safe_load_all(rendered(ROOT / "doctor"))
+    return dict(job)
+
+
+def test_the_doctor_has_the_plugins_mounts_and_account_and_reads_the_node_only() -> None:
+    doctor = doctors_job()["spec"]["template"]["spec"]
+    (plugin,) = (pod["spec"] for name, pod in pod_templates(objects()) if name == "nvshare-device-plugin")
+    mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in doctor["containers"][0]["volumeMounts"]}
+    places = {volume["name"]: volume["hostPath"]["path"] for volume in doctor["volumes"] if "hostPath" in volume}
+
+    assert doctor["serviceAccountName"] == plugin["serviceAccountName"]
+    assert {mount["mountPath"] for mount in plugin["containers"][0]["volumeMounts"]} <= set(mounts)
+    assert mounts[str(driver_files.NODE_MOUNT)] is True
+    assert {name: places.pop(name) for name in SHARED_FOLDERS} == SHARED_FOLDERS
+    assert places == {"static-cdi": paths.STATIC_CDI_SPECS, "node-root": "/"}
+    assert flags_of(doctor["containers"][0]["command"]) >= {"--json"}
+
+
+def test_a_real_api_server_accepts_the_doctors_job(api_server: ControlPlane) -> None:
+    with_namespace(api_server)
+    said = api_server.kubectl(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=yaml.safe_dump(doctors_job()), check=False
+    )
+
+    assert said == "job.batch/nvshare-doctor created (server dry run)\n"
 
 
 # ---------------------------------------------------------------------------------------------- samples
