@@ -27,6 +27,9 @@ DEVICE_PLUGIN_HEALTH_SOCKET = "/tmp/nvshare-device-plugin-health.sock"
 OWN_FOLDER = "mine"
 SOCKET_NAME = "scheduler.sock"
 ALLOCATION_FILE = "allocation.json"
+BOUND_FILE = "bound-"
+"""In an allocation's folder, followed by the number of its binding.  A CDI spec of an older binding mounts a file that
+is gone, so no container can start with it."""
 
 # The kubelet's side.
 KUBELET_PLUGINS = "/var/lib/kubelet/device-plugins"

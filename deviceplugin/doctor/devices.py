@@ -1,49 +1,50 @@
-"""Gather NVIDIA's CDI specs on this node, and where devices would come from."""
+"""Gather NVIDIA's CDI specs on this node, and where devices would come from: by the rule that the plugin follows."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
+from contract.sharing.inventory import Gpu
+from contract.words.node import DevicesFrom
 from deviceplugin.core.doctor.facts import CdiFacts
-from deviceplugin.settings import Settings
+from deviceplugin.core.gpu_devices import Question, find_gpu_devices
+from deviceplugin.core.inventory import take_stock
+from deviceplugin.doctor.cluster import NodeAnswer
+from deviceplugin.node import cdi_support, gpu_devices
+from deviceplugin.node.cdi_folders import CdiFolders
+from deviceplugin.node.state_file import StateFile
+from deviceplugin.settings import Inject, Settings
 
-_KINDS = ("nvidia.com/gpu", "k8s.device-plugin.nvidia.com/gpu", "management.nvidia.com/gpu")
-_STATIC = "/etc/cdi"
 
-
-def look_at_cdi(settings: Settings) -> CdiFacts:
-    """Return the specs of both folders; no spec is written or changed."""
-    folders = [Path(_STATIC), settings.layout.cdi]
-    specs: dict[str, tuple[str, tuple[str, ...]]] = {}
-    malformed: dict[str, str] = {}
-    for file in (file for folder in folders for file in _files(folder)):
-        try:
-            kind, devices = _read(file)
-        except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-            malformed[str(file)] = " ".join(str(error).split())
-            continue
-        if kind in _KINDS:
-            specs[str(file)] = (kind, devices)
+def look_at_cdi(settings: Settings, gpus: Sequence[Gpu], answer: NodeAnswer) -> CdiFacts:
+    """Return the specs of both folders, and what they are good for; nothing is written."""
+    folders = (settings.static_cdi_folder, settings.layout.cdi)
+    found = CdiFolders(*folders).read()
+    asked = Question(
+        gpu_devices.cards_of(take_stock(gpus, settings.rules)),
+        settings.devices,
+        _used_before(settings.layout.root),
+        _uses_cdi(settings, answer),
+    )
+    devices = find_gpu_devices(found, asked)
     return CdiFacts(
         folders={str(folder): folder.is_dir() for folder in folders},
-        specs=specs,
-        malformed=malformed,
-        source="environment",
-        why="NVIDIA's runtime must read the environment.",
-        is_trouble=False,
+        specs={spec.file: (spec.kind, tuple(spec.devices)) for spec in found.specs},
+        malformed={each.file: each.why for each in found.malformed},
+        source=devices.source.value,
+        told=devices.sentence(),
+        is_trouble=devices.is_trouble,
     )
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        for path in sorted(folder.iterdir()):
-            if path.suffix in (".json", ".yaml") and "nvidia" in path.name:
-                yield path
+def _used_before(root: Path) -> DevicesFrom | None:
+    noted = StateFile(root / gpu_devices.STATE_FILE).read().strip()
+    return DevicesFrom(noted) if noted in tuple(DevicesFrom) else None
 
 
-def _read(file: Path) -> tuple[str, tuple[str, ...]]:
-    text = file.read_text()
-    spec = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
-    return str(spec["kind"]), tuple(str(device["name"]) for device in spec["devices"])
+def _uses_cdi(settings: Settings, answer: NodeAnswer) -> bool:
+    """Return whether CDI is used; where nobody knows, as on a node before its first start, take it that it is."""
+    if settings.inject is not Inject.AUTO:
+        return settings.inject is Inject.CDI
+    if answer.runtime:
+        return answer.takes_cdi
+    return StateFile(settings.layout.root / cdi_support.STATE_FILE).read().strip() != Inject.MOUNTS

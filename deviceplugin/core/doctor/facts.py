@@ -105,7 +105,8 @@ class CdiFacts:
     """By file: what is wrong."""
     source: str
     """A word of `DevicesFrom`."""
-    why: str
+    told: str
+    """Why, in sentences that hold the fix."""
     is_trouble: bool
 
 

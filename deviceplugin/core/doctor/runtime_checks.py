@@ -6,13 +6,12 @@ runtime.  With neither a container would start without a GPU, and nobody would s
 
 from collections.abc import Iterator
 
-from contract.words import paths
+from contract.words.node import DevicesFrom
 from deviceplugin.core.doctor.facts import Facts
 from deviceplugin.core.doctor.findings import Finding, Verdict
 
 NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 """The names that NVIDIA's tools give to handlers and runtime classes."""
-_FROM_ENVIRONMENT = "environment"
 _GENERATE = "nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml"
 
 
@@ -79,19 +78,19 @@ def check_cdi_specs(facts: Facts) -> Iterator[Finding]:
     if not facts.cdi.specs and not facts.cdi.malformed:
         folders = ", ".join(f"{name}{'' if is_there else ' (absent)'}" for name, is_there in facts.cdi.folders.items())
         yield Finding("cdi-specs", Verdict.OK, f"There is no CDI spec of NVIDIA's in {folders}.")
-    static = facts.cdi.folders.get(paths.STATIC_CDI_SPECS)
-    if static is False and not facts.sees_node:
-        fix = "Mount it, as manifests/base does."
-        yield Finding("cdi-specs", Verdict.UNSEEN, f"{paths.STATIC_CDI_SPECS} is not in this container.", fix)
+    for folder, is_there in facts.cdi.folders.items():
+        if not is_there and not facts.sees_node:
+            fix = "Mount it, as manifests/base does."
+            yield Finding("cdi-specs", Verdict.UNSEEN, f"{folder} is not in this container.", fix)
 
 
 def check_device_source(facts: Facts) -> Iterator[Finding]:
     """Judge where containers' device nodes and driver files would come from."""
     cdi, runtime = facts.cdi, facts.runtime
-    text = f"Devices come from: {cdi.source}. {cdi.why}"
+    text = cdi.told
     if cdi.is_trouble:
         yield Finding("device-source", Verdict.WRONG, text)
-    elif cdi.source != _FROM_ENVIRONMENT:
+    elif cdi.source != DevicesFrom.ENVIRONMENT:
         yield Finding("device-source", Verdict.OK, text)
     elif not runtime.config_file:
         fix = f"Make sure that NVIDIA's runtime is the default, or write a spec: {_GENERATE}"

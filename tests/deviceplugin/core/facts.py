@@ -32,7 +32,7 @@ WELL = Facts(
         specs={"/var/run/cdi/nvidia.yaml": ("nvidia.com/gpu", ("0", UUID, "all"))},
         malformed={},
         source="nvidia-cdi",
-        why="They are copied.",
+        told="GPU devices: nvidia-cdi. They are copied.",
         is_trouble=False,
     ),
     runtime=RuntimeFacts(

@@ -18,7 +18,7 @@ def nodes(**states: DeviceNode) -> Facts:
 
 
 def from_environment(**runtime: object) -> Facts:
-    cdi = replace(WELL.cdi, source="environment", why="No spec.", specs={})
+    cdi = replace(WELL.cdi, source="environment", told="GPU devices: environment. No spec.", specs={})
     return replace(WELL, cdi=cdi, runtime=replace(WELL.runtime, **runtime))  # type: ignore[arg-type]
 
 
@@ -79,7 +79,7 @@ TABLE = [
         replace(but("cdi", folders={"/etc/cdi": False}), sees_node=False),
         *("cdi-specs", UNSEEN, "/etc/cdi is not in this container", "Mount it"),
     ),
-    ("no devices", but("cdi", is_trouble=True, why="Pods wait."), "device-source", WRONG, "Pods wait.", ""),
+    ("no devices", but("cdi", is_trouble=True, told="Pods wait."), "device-source", WRONG, "Pods wait.", ""),
     ("NVIDIA's runtime", from_environment(default_handler="nvidia"), "device-source", OK, "environment", ""),
     (
         "nobody brings devices",

@@ -34,6 +34,7 @@ SHARED_FOLDERS = {
     "device-plugins": paths.KUBELET_PLUGINS,
     "pod-resources": str(Path(paths.POD_RESOURCES_SOCKET).parent),
     "cdi": paths.CDI_SPECS,
+    "static-cdi": paths.STATIC_CDI_SPECS,
     "admin": paths.NODE_ADMIN_FOLDER,
 }
 
@@ -239,7 +240,7 @@ def test_the_doctor_has_the_plugins_mounts_and_account_and_reads_the_node_only()
     assert {mount["mountPath"] for mount in plugin["containers"][0]["volumeMounts"]} <= set(mounts)
     assert mounts[str(driver_files.NODE_MOUNT)] is True
     assert {name: places.pop(name) for name in SHARED_FOLDERS} == SHARED_FOLDERS
-    assert places == {"static-cdi": paths.STATIC_CDI_SPECS, "node-root": "/"}
+    assert places == {"node-root": "/"}
     assert flags_of(doctor["containers"][0]["command"]) >= {"--json"}
 
 
