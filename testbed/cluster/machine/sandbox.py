@@ -26,6 +26,7 @@ FOLDERS = (
     "/var/log/containers",
     "/etc/cni/net.d",
     "/etc/cdi",
+    "/etc/nvidia-container-runtime",
     "/run",
 )
 """The folders that a node has for itself; /var/run is /run."""
