@@ -53,7 +53,12 @@ class Bed:
 
     def _set_classes(self, kind: NodeKind) -> None:
         for name in _CLASSES:
-            wanted = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
+            wanted = {
+                "apiVersion": "node.k8s.io/v1",
+                "kind": "RuntimeClass",
+                "metadata": {"name": name},
+                "handler": name,
+            }
             if kind.is_operator and kind.has_runtime:
                 self.house.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(wanted))
             else:
@@ -104,7 +109,8 @@ def nvidia_bed(say: Say = print) -> Iterator[Bed]:
     with cluster(Shape(labels=GPU_NODE), say=say) as made:
         node = made.nodes[0]
         node.containerd.import_image(archive)
-        cuda_image.put(node, archive, made_from=IMAGE)
+        cuda_image.put(node, archive, made_from=IMAGE, name=cuda_image.NAME, cards="all")
+        cuda_image.put(node, archive, made_from=IMAGE, name=cuda_image.OTHER, cards="0")
         bed = Bed(House(node), say)
         try:
             yield bed

@@ -49,7 +49,7 @@ def _allow(pid: str, nodes: list[str]) -> None:
         _, controllers, path = line.split(":", 2)
         if "devices" in controllers.split(","):
             for node in nodes:
-                number = os.stat(f"/dev/{node}").st_rdev
+                number = Path(f"/dev/{node}").stat().st_rdev
                 rule = f"c {os.major(number)}:{os.minor(number)} rw"
                 Path(f"/sys/fs/cgroup/devices{path}/devices.allow").write_text(rule)
 
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
     root, rootfs = Path(options.get("root") or "/"), Path(arguments[-1])
     minors = _select(options.get("device", ""), _ask_nvml(root))
     nodes = [*(f"nvidia{minor}" for minor in minors), *(_CONTROL if minors else ())]
-    numbers = {node: os.stat(f"/dev/{node}").st_rdev for node in nodes}
+    numbers = {node: Path(f"/dev/{node}").stat().st_rdev for node in nodes}
     libraries = [name for capability, names in _NAMES.items() if capability in options for name in names]
     versions = {
         name: match[1]

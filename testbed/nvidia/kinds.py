@@ -117,7 +117,7 @@ KINDS = (
     ),
     NodeKind(
         name="operator-default-runtime",
-        what="GPU Operator with NVIDIA_RUNTIME_SET_AS_DEFAULT: nvidia is the default runtime, mode cdi, management kind",
+        what="GPU Operator with NVIDIA_RUNTIME_SET_AS_DEFAULT: class nvidia is the default, mode cdi, management kind",
         installed=Installed.OPERATOR,
         mode="cdi",
         is_default=True,
@@ -129,7 +129,7 @@ KINDS = (
         what="GPU Operator with the NRI plugin: containerd knows no runtime of NVIDIA's, no runtime class",
         installed=Installed.NRI,
         mode="cdi",
-        specs=(Spec.MANAGEMENT,),
+        specs=(Spec.MANAGEMENT, Spec.DEVICE_PLUGIN),
         driver_root=DRIVER_CONTAINER,
         components=("driver-root",),
     ),

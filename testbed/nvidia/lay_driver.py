@@ -13,17 +13,18 @@ import sys
 from pathlib import Path
 
 _LAYER = Path("/run/nvidia-layer")
-_PROC = ("modules", "devices")
 
 
 def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True)
 
 
-def _unmount(*targets: str) -> None:
-    for target in targets:
-        if os.path.ismount(target):
-            subprocess.run(["umount", "--lazy", target], check=True)
+def _take_away() -> None:
+    """Unmount the former layer, the newest mount first; the node's own /usr and /dev come to light again."""
+    mounts = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    ours = [left.split()[4] for left, _, right in mounts if right.split()[1].startswith("nvidia-")]
+    for target in reversed(ours):
+        subprocess.run(["umount", "--lazy", target], check=False)  # some went with their parent
 
 
 def _lay_usr() -> None:
@@ -40,6 +41,8 @@ def _lay_dev(nodes: dict[str, list[int]], state: str) -> None:
     new.mkdir()
     _mount("-t", "tmpfs", "-o", "mode=755", "nvidia-dev", str(new))
     for entry in Path("/dev").iterdir():
+        if entry.name in nodes:
+            continue  # a machine with a card has its own
         copy, status = new / entry.name, entry.lstat()
         if entry.is_symlink():
             copy.symlink_to(entry.readlink())
@@ -88,7 +91,7 @@ def _lay_driver(root: Path, version: str, libraries: dict[str, str], programs: d
 
 def main() -> None:
     wanted = json.loads(sys.argv[1])
-    _unmount(*(f"/proc/{name}" for name in _PROC), "/usr", "/dev", str(_LAYER / "dev"), str(_LAYER))
+    _take_away()
     shutil.rmtree("/run/nvidia", ignore_errors=True)
     _LAYER.mkdir(exist_ok=True)
     _mount("-t", "tmpfs", "nvidia-layer", str(_LAYER))

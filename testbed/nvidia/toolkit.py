@@ -120,7 +120,9 @@ def _install_as_operator(node: Node, kind: NodeKind, folder: Path) -> Process | 
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
     with_nri = kind.installed is Installed.NRI
-    variables |= {"ENABLE_NRI_PLUGIN": "true", "NRI_NAMESPACE": OPERATOR_NAMESPACE} if with_nri else {"NO_DAEMON": "true"}
+    variables |= (
+        {"ENABLE_NRI_PLUGIN": "true", "NRI_NAMESPACE": OPERATOR_NAMESPACE} if with_nri else {"NO_DAEMON": "true"}
+    )
     command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(folder / "nvidia-ctk-installer")]
     if not with_nri:
         node.call(*command)
@@ -157,5 +159,3 @@ def describe(node: Node, kind: NodeKind) -> str:
         return "none"
     path = f"{_OPERATOR_FOLDER}/toolkit/nvidia-ctk" if kind.is_operator else "nvidia-ctk"
     return node.call(path, "--version").splitlines()[0].rpartition(" ")[2]
-
-
