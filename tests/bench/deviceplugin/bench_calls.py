@@ -15,11 +15,14 @@ from contract.sharing import placement
 from contract.sharing.placement import Policy
 from contract.sharing.scoring import Weights, penalties
 from contract.wire.load import GpuLoad
+from contract.words.node import DevicesFrom
 from deviceplugin.core.device_list import DeviceList
+from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.layout import Layout
+from deviceplugin.node.bindings import Bindings
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.prestart import NodeCheck
 from tests.fakes.gpus import make_inventory
@@ -53,10 +56,17 @@ def parts_of(folder: Path) -> Iterator[Parts]:
     (folder / "hook.so").write_bytes(b"hook")
     files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
     files.prepare()
+    bindings = Bindings(
+        files=files,
+        devices=lambda: GpuDevices(DevicesFrom.ENVIRONMENT, ""),
+        ask_kubelet=lambda _: None,
+        tell=lambda _: None,
+    )
     yield Parts(
         publisher=Publisher(DeviceList(INVENTORY)),
         files=files,
         tell=lambda _: None,
+        bindings=bindings,
         start_check=NodeCheck(files, lambda: False, lambda _: None),
         policy=Policy,
     )
