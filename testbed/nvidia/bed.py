@@ -4,6 +4,7 @@ The rule: what an administrator of such a cluster has is made by NVIDIA's progra
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import yaml
 from testbed.cluster.cache import Say
 from testbed.cluster.installed import IMAGE, MANIFESTS, SYSTEM, House
 from testbed.cluster.kubernetes.node import Shape, cluster
-from testbed.cluster.machine.processes import Process
+from testbed.cluster.machine.processes import Process, wait_until
 from testbed.cluster.supplies import image
 from testbed.cluster.supplies.image import Target
 from testbed.nvidia import cuda_image, driver, toolkit
@@ -70,12 +71,17 @@ class Bed:
         with _kustomization(self.kind.components) as folder:
             self.house.kubectl("apply", "-k", str(folder))
 
-    def delete(self) -> None:
-        """Remove what `apply` installed, and wait until its pods are gone."""
-        assert self.kind is not None
-        with _kustomization(self.kind.components) as folder:
-            self.house.kubectl("delete", "-k", str(folder), "--ignore-not-found", "--wait=true", check=False)
-        self.house.kubectl("wait", "--for=delete", f"namespace/{SYSTEM}", "--timeout=60s", check=False)
+    def remove_daemons(self) -> None:
+        """Remove our DaemonSets with all they left on the node; webhook and certificates stay as they are."""
+        self.house.kubectl("delete", "daemonsets", "--all", "-n", SYSTEM, "--ignore-not-found")
+        wait_until(lambda: not self._daemon_pods(), what="our DaemonSets' pods are gone", seconds=90)
+        for folder, pattern in (("/var/lib/nvshare", "*"), ("/run/cdi", "nvshare*")):
+            for path in self.house.node.path(folder).glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _daemon_pods(self) -> list[str]:
+        selector = "app.kubernetes.io/name in (nvshare-device-plugin,nvshare-schedulerd)"
+        return self.house.kubectl("get", "pods", "-n", SYSTEM, "-l", selector, "-o", "name").split()
 
     def close(self) -> None:
         self._stop_daemon()

@@ -36,7 +36,7 @@ def whole_path(kind: NodeKind) -> Callable[[], str]:
                         error.add_note(f"step: {name}; before it: {done}")
                         raise
         finally:
-            bed.delete()
+            bed.remove_daemons()
         return "; ".join(done)
 
     return run
