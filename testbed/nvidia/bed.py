@@ -68,8 +68,23 @@ class Bed:
     def apply(self) -> None:
         """Install nvshare-guard with the components that the install page names for this kind."""
         assert self.kind is not None
-        with _kustomization(self.kind.components) as folder:
+        with _kustomization("base", self.kind.components) as folder:
             self.house.kubectl("apply", "-k", str(folder))
+
+    def examine(self) -> str:
+        """Run `doctor` as the install page says, as a Job, and return its report."""
+        house = self.house
+        with _kustomization("doctor", ()) as folder:
+            house.kubectl("apply", "-k", str(folder))
+            try:
+                wait_until(self._has_examined, what="the doctor's Job ends", seconds=60)
+                return house.kubectl("logs", "-n", SYSTEM, "job/nvshare-doctor")
+            finally:
+                house.kubectl("delete", "-k", str(folder), "--ignore-not-found", "--wait=true")
+
+    def _has_examined(self) -> bool:
+        status = self.house.json("get", "job", "nvshare-doctor", "-n", SYSTEM)["status"]
+        return bool(status.get("succeeded") or status.get("failed"))
 
     def remove_daemons(self) -> None:
         """Remove our DaemonSets with all they left on the node; webhook and certificates stay as they are."""
@@ -93,15 +108,15 @@ class Bed:
 
 
 @contextmanager
-def _kustomization(components: tuple[str, ...]) -> Iterator[Path]:
-    """Write an overlay: the base, the named components, and this room's own."""
+def _kustomization(base: str, components: tuple[str, ...]) -> Iterator[Path]:
+    """Write an overlay: a folder of manifests/, the named components, and this room's own."""
     with tempfile.TemporaryDirectory(prefix="nv-") as name:
         folder = Path(name)
         chosen = [*(MANIFESTS / "components" / component for component in components), _ROOM]
         text = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
-            "resources": [os.path.relpath(MANIFESTS / "base", folder)],
+            "resources": [os.path.relpath(MANIFESTS / base, folder)],
             "components": [os.path.relpath(path, folder) for path in chosen],
         }
         (folder / "kustomization.yaml").write_text(yaml.safe_dump(text))

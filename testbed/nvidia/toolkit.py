@@ -18,7 +18,7 @@ from testbed.nvidia.kinds import OPERATOR_NAMESPACE, Installed, NodeKind, Spec
 
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 RUNTIME_LOG = "/run/nvidia-container-runtime.log"
-_DROP_IN = "/run/containerd.d/99-nvidia.toml"
+_DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
 _MODULES = "/run/nvidia-layer/modules"
 _ARTIFACTS = "/run/nvidia-artifacts"
 _OPERATOR_FOLDER = "/usr/local/nvidia"

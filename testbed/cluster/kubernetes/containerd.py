@@ -12,7 +12,7 @@ from testbed.cluster.supplies import archives
 from testbed.cluster.supplies.build import programs
 
 SOCKET = "/run/containerd/containerd.sock"
-CONFIGURATION = "/run/containerd.toml"
+CONFIGURATION = "/etc/containerd/config.toml"
 CDI_FOLDER = "/var/run/cdi"
 _SYS_RESOURCE = 24  # the capability's number
 

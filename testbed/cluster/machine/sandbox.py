@@ -26,6 +26,7 @@ FOLDERS = (
     "/var/log/containers",
     "/etc/cni/net.d",
     "/etc/cdi",
+    "/etc/containerd",
     "/etc/nvidia-container-runtime",
     "/run",
 )
