@@ -12,6 +12,8 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef int CUdevice_attribute;
 typedef int CUmemPool_attribute;
+typedef int CUmemRangeHandleType;
+typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
 typedef int CUstreamCaptureStatus;
 typedef int CUdriverProcAddressQueryResult;
@@ -52,6 +54,7 @@ INCOMPLETE(CUmemDecompressParams)
 INCOMPLETE(CUstreamBatchMemOpParams)
 INCOMPLETE(CUstreamCigCaptureParams)
 INCOMPLETE(CUgraphEdgeData)
+INCOMPLETE(CUipcMemHandle)
 INCOMPLETE(CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS)
 INCOMPLETE(CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS)
 #undef INCOMPLETE

@@ -247,6 +247,15 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
     return found != NULL;
 }
 
+bool memory_find_kind(enum memory_space space, uint64_t name, enum memory_kind *kind) {
+    lock_take(LOCK_MEMORY);
+    const struct allocation *found = allocations_find(space, name);
+    if (found)
+        *kind = (enum memory_kind)found->kind;
+    lock_release(LOCK_MEMORY);
+    return found != NULL;
+}
+
 /* The driver may have given the same address to another thread before we come to hear of its return: then it is in the
  * list twice, and the older entry is found. */
 struct forgotten memory_forget(enum memory_space space, uint64_t name) {

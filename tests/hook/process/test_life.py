@@ -5,11 +5,12 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
 from tests.fakes.wire.client import Daemon
-from tests.fakes.wire.daemon import Connection, Peer
+from tests.fakes.wire.daemon import Connection, Peer, Unheard
 from tests.hook.support.machine import Machine, compiled
 
 
@@ -63,25 +64,47 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
     program.communicate()
 
 
-@pytest.mark.parametrize("when", ["draining", "wanted", "lost"])
-def test_the_driver_is_asked_nothing_once_the_process_exits(machine: Machine, peer: Peer, when: str) -> None:
-    # Each time the listener would ask the driver ten thousand times a second: whether the kernel has ended, say.
-    program = machine.start(compiled("at_exit"))
+@pytest.mark.parametrize("said", ["yield", "wanted"])
+def test_the_driver_is_asked_nothing_once_the_process_exits(machine: Machine, peer: Peer, said: str) -> None:
+    # Each time the listener would ask the driver again and again whether the kernel has ended.  It would be killed for
+    # that, or be told by a driver that has ended that the kernel has, too.
+    program = machine.start(compiled("at_exit"), "5")
+    assert program.stdin
     assert program.stdout
     connection = _serve_first(peer)
     assert program.stdout.readline() == "in flight\n"
-    if when == "draining":
-        connection.say("yield", turn=f"{peer.epoch}.1", grace_ms=5000)
-        time.sleep(0.1)
-    elif when == "wanted":
-        connection.say("wanted", turn=f"{peer.epoch}.1", keep_ms=5)
-        time.sleep(0.1)
-    else:
-        connection.close()
-        peer.stop()
-    program.communicate("\n", timeout=5)
+    connection.say(said, turn=f"{peer.epoch}.1", grace_ms=5000, keep_ms=5)
+    program.stdin.write("\n")
+    program.stdin.flush()
+    while program.poll() is None:
+        with suppress(OSError):
+            connection.say("reserved", gpu=peer.gpus[0], bytes=1)  # wakes the listener
+        time.sleep(0.01)
+    program.communicate()
 
     assert program.returncode == 0
+    with pytest.raises(Unheard, match="hung up"):  # and said nothing before
+        connection.hears_nothing(within=1)
+
+
+def test_a_daemon_that_comes_while_the_process_exits_gets_a_hello_all_the_same(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("at_exit"), "1000")
+    assert program.stdin
+    connection = _serve_first(peer)
+    assert program.stdout
+    program.stdout.readline()
+    peer.stop()
+    connection.close()
+    program.stdin.write("\n")
+    program.stdin.flush()
+    time.sleep(0.2)
+    late = Peer(machine.sockets, machine.uuids())
+    hello = late.accept().hear("hello")
+    program.kill()
+    program.communicate()
+    late.stop()
+
+    assert hello.words["gpus"] == machine.uuids()[0]
 
 
 def test_a_launch_in_an_exit_handler_still_gets_its_turn(machine: Machine, peer: Peer) -> None:
