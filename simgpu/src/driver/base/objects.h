@@ -74,6 +74,14 @@ struct CUmod_st {
     uint32_t loading;
 };
 
+#define SG_FUNCTION_ATTRIBUTES 18
+
+/* What a program has set of a function or kernel; the rest has its default, which depends on the card. */
+struct sg_attributes {
+    uint32_t set; /* bit i: value[i] counts */
+    int value[SG_FUNCTION_ATTRIBUTES];
+};
+
 struct CUfunc_st {
     struct sg_handle handle;
     CUmodule module;
@@ -81,7 +89,7 @@ struct CUfunc_st {
     bool length_is_param, is_idle; /* is_idle: its length is 0, whatever its parameters are */
     uint32_t partners;
     uint64_t length_ns, group_key;
-    int attribute[32];
+    struct sg_attributes attributes;
     unsigned block[3]; /* set by cuFuncSetBlockShape */
     uint64_t param;    /* set by cuParamSet* */
     struct CUfunc_st *next;
