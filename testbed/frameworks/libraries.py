@@ -35,11 +35,6 @@ class Library:
     """Functions that a framework looks up by name at run time: no symbol table lists them."""
 
 
-def _named(soname: str) -> dict[str, str]:
-    """Name a library whose symbols carry its own file name as their version."""
-    return {"soname": soname, "node": soname}
-
-
 DRIVER = ("driver/driver.c", "driver/kernel.c", "math/status.c")
 """What every stand-in is linked with."""
 
@@ -74,13 +69,39 @@ LIBRARIES = (
         status=15,
     ),
     Library(soname="libcudnn.so.9", node="libcudnn.so.9", prefixes=("cudnn",), sources=("math/cudnn.c",), status=3000),
-    Library(soname="libnccl.so.2", prefixes=("nccl",), status=5),
-    Library(soname="libcufft.so.12", node="libcufft.so.12", prefixes=("cufft",), status=16),
-    Library(soname="libcurand.so.10", node="libcurand.so.10", prefixes=("curand",), status=203),
-    Library(soname="libcusparse.so.12", node="libcusparse.so.12", prefixes=("cusparse",), status=10),
+    Library(
+        soname="libnccl.so.2",
+        prefixes=("nccl",),
+        sources=(
+            "nccl/shared.c",
+            "nccl/reduce.c",
+            "nccl/comm.c",
+            "nccl/meeting.c",
+            "nccl/collectives.c",
+            "nccl/groups.c",
+        ),
+        status=5,
+    ),
+    Library(soname="libcufft.so.12", node="libcufft.so.12", prefixes=("cufft",), sources=("math/cufft.c",), status=16),
+    Library(
+        soname="libcurand.so.10", node="libcurand.so.10", prefixes=("curand",), sources=("math/curand.c",), status=203
+    ),
+    Library(
+        soname="libcusparse.so.12",
+        node="libcusparse.so.12",
+        prefixes=("cusparse",),
+        sources=("math/cusparse.c",),
+        status=10,
+    ),
     Library(soname="libcusparseLt.so.0", prefixes=("cusparseLt",), status=10),
-    Library(soname="libcusolver.so.12", node="libcusolver.so.12", prefixes=("cusolver",), status=9),
-    Library(soname="libcupti.so.13", node="libcupti.so.13", prefixes=("cupti",), status=27),
+    Library(
+        soname="libcusolver.so.12",
+        node="libcusolver.so.12",
+        prefixes=("cusolver",),
+        sources=("math/cusolver.c",),
+        status=9,
+    ),
+    Library(soname="libcupti.so.13", node="libcupti.so.13", prefixes=("cupti",), sources=("math/cupti.c",), status=27),
     Library(soname="libcufile.so.0", prefixes=("cuFile",), status=5030),
     Library(soname="libnvshmem_host.so.3", node="NVSHMEM", prefixes=("nvshmem",), status=1),
 )

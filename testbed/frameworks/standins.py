@@ -1,6 +1,6 @@
 """Build the stand-ins: C files of ours, and the functions that are generated from what the wheels ask for.
 
-The rule: what a wheel needs is read from the wheel itself (`nm`), so a new version of it says by itself what is missing.
+The rule: what a wheel needs is read from the wheel itself (`nm`), so a new version says by itself what is missing.
 The build goes into a folder that is named after everything it was made from.
 """
 
@@ -49,7 +49,9 @@ def _build_one(folder: Path, library: Library, asked: set[str], headers: Path) -
     objects = folder / "objects" / library.soname
     objects.mkdir(parents=True)
     made = [_compile(SOURCES / source, objects, headers, OURS) for source in (*DRIVER, *library.sources)]
-    defined = {line.split()[-1] for line in _output("nm", "--defined-only", *map(str, made)).splitlines() if " T " in line}
+    defined = {
+        line.split()[-1] for line in _output("nm", "--defined-only", *map(str, made)).splitlines() if " T " in line
+    }
     generated = objects / "generated.c"
     generated.write_text(generate(library, sorted(asked - defined)))
     made.append(_compile(generated, objects, headers, ()))
@@ -86,7 +88,7 @@ def _function(library: Library, name: str) -> str:
 
 def _launch(name: str) -> str:
     kernel = f'static struct kernel kernel = {{.name = "{name}_param"}};'
-    if "gemm" not in name:
+    if "gemm" not in name.lower():
         parameters, body = "struct cublas *handle", "standin_cublas(handle, &kernel)"
     else:
         parameters = "struct cublas *handle, int a, int b, int m, int n, int k"

@@ -21,6 +21,7 @@ int cublasGetPointerMode_v2(struct cublas *handle, int *mode);
 int cublasSetAtomicsMode(struct cublas *handle, int mode);
 int cublasSetSmCountTarget(struct cublas *handle, int count);
 int cublasGetVersion_v2(struct cublas *handle, int *version);
+const char *cublasGetStatusString(int status);
 int cublasGetProperty(int which, int *value);
 
 /* Any function that works on the device: a short kernel. */

@@ -6,11 +6,14 @@
 #include "driver/kernel.h"
 
 enum { SUCCESS = 0, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13 };
-enum layout_attribute { ROWS = 2, COLUMNS = 3, BATCH = 5 };
+enum layout_attribute { TYPE = 0, ORDER = 1, ROWS = 2, COLUMNS = 3, LEADING = 4, BATCH = 5 };
+enum product_attribute { COMPUTE = 0, SCALE = 1 };
 
-struct layout {
-    uint64_t rows, columns;
-    int32_t batch;
+#define ATTRIBUTES 64
+
+/* Every descriptor keeps what was set, and says it again: 8 bytes an attribute. */
+struct descriptor {
+    uint64_t attribute[ATTRIBUTES];
 };
 
 /* cublasLtMatmulHeuristicResult_t of cublasLt.h */
@@ -26,36 +29,63 @@ struct heuristic {
     int reserved[4];
 };
 
-static int make(void **object, size_t bytes) {
-    *object = calloc(1, bytes);
-    return *object ? SUCCESS : ALLOC_FAILED;
+static int make(struct descriptor **made) {
+    *made = calloc(1, sizeof **made);
+    return *made ? SUCCESS : ALLOC_FAILED;
+}
+
+static int set(struct descriptor *descriptor, int attribute, const void *value, size_t bytes) {
+    if (!descriptor || !value || attribute < 0)
+        return INVALID_VALUE;
+    if (attribute < ATTRIBUTES && bytes <= sizeof(uint64_t)) {
+        descriptor->attribute[attribute] = 0;
+        memcpy(&descriptor->attribute[attribute], value, bytes);
+    }
+    return SUCCESS;
+}
+
+static int get(const struct descriptor *descriptor, int attribute, void *value, size_t bytes, size_t *written) {
+    if (!descriptor || attribute < 0)
+        return INVALID_VALUE;
+    if (written)
+        *written = bytes;
+    if (value && bytes)
+        memset(value, 0, bytes);
+    if (value && attribute < ATTRIBUTES)
+        memcpy(value, &descriptor->attribute[attribute], bytes < sizeof(uint64_t) ? bytes : sizeof(uint64_t));
+    return SUCCESS;
 }
 
 #define DESCRIPTOR(name)                                                                                               \
-    int cublasLt##name##Destroy(void *object);                                                                         \
-    int cublasLt##name##SetAttribute(void *object, int attribute, const void *value, size_t bytes);                    \
-    int cublasLt##name##Destroy(void *object) {                                                                        \
-        free(object);                                                                                                  \
+    int cublasLt##name##Destroy(struct descriptor *descriptor);                                                        \
+    int cublasLt##name##SetAttribute(struct descriptor *descriptor, int attribute, const void *value, size_t bytes);   \
+    int cublasLt##name##GetAttribute(const struct descriptor *descriptor, int attribute, void *value, size_t bytes,    \
+                                     size_t *written);                                                                 \
+    int cublasLt##name##Destroy(struct descriptor *descriptor) {                                                       \
+        free(descriptor);                                                                                              \
         return SUCCESS;                                                                                                \
     }                                                                                                                  \
-    int cublasLt##name##SetAttribute(void *object, int attribute, const void *value, size_t bytes) {                   \
-        (void)object, (void)attribute, (void)value, (void)bytes;                                                       \
-        return SUCCESS;                                                                                                \
+    int cublasLt##name##SetAttribute(struct descriptor *descriptor, int attribute, const void *value, size_t bytes) {  \
+        return set(descriptor, attribute, value, bytes);                                                               \
+    }                                                                                                                  \
+    int cublasLt##name##GetAttribute(const struct descriptor *descriptor, int attribute, void *value, size_t bytes,    \
+                                     size_t *written) {                                                                \
+        return get(descriptor, attribute, value, bytes, written);                                                      \
     }
 
 DESCRIPTOR(MatmulDesc)
 DESCRIPTOR(MatmulPreference)
 DESCRIPTOR(MatrixTransformDesc)
+DESCRIPTOR(MatrixLayout)
 
-int cublasLtMatmulDescCreate(void **object, int compute, int scale);
-int cublasLtMatmulPreferenceCreate(void **object);
-int cublasLtMatrixTransformDescCreate(void **object, int scale);
-int cublasLtMatrixLayoutCreate(struct layout **layout, int type, uint64_t rows, uint64_t columns, int64_t leading);
-int cublasLtMatrixLayoutDestroy(struct layout *layout);
-int cublasLtMatrixLayoutSetAttribute(struct layout *layout, int attribute, const void *value, size_t bytes);
+int cublasLtMatmulDescCreate(struct descriptor **made, int compute, int scale);
+int cublasLtMatmulPreferenceCreate(struct descriptor **made);
+int cublasLtMatrixTransformDescCreate(struct descriptor **made, int scale);
+int cublasLtMatrixLayoutCreate(struct descriptor **made, int type, uint64_t rows, uint64_t columns, int64_t leading);
 int cublasLtCreate(void **handle);
 int cublasLtDestroy(void *handle);
 size_t cublasLtGetVersion(void);
+const char *cublasLtGetStatusString(int status);
 int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a, int b, int c, int d, int id, void *algorithm);
 int cublasLtMatmulAlgoConfigSetAttribute(void *algorithm, int attribute, const void *value, size_t bytes);
 int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value, size_t bytes,
@@ -64,52 +94,47 @@ int cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, v
                             struct heuristic *result);
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, void *b, void *c, void *d,
                                    void *preference, int asked, struct heuristic *results, int *returned);
-int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a, struct layout *a_layout,
-                   const void *b, struct layout *b_layout, const void *beta, const void *c, struct layout *c_layout,
-                   void *d, struct layout *d_layout, const void *algorithm, void *workspace, size_t bytes,
+int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a, const struct descriptor *a_layout,
+                   const void *b, const struct descriptor *b_layout, const void *beta, const void *c, const struct descriptor *c_layout,
+                   void *d, const struct descriptor *d_layout, const void *algorithm, void *workspace, size_t bytes,
                    CUstream stream);
 int cublasLtMatrixTransform(void *handle, void *description, const void *alpha, const void *a, void *a_layout,
                             const void *beta, const void *b, void *b_layout, void *c, void *c_layout, CUstream stream);
 
-int cublasLtMatmulDescCreate(void **object, int compute, int scale) {
-    (void)compute, (void)scale;
-    return make(object, 64);
+int cublasLtMatmulDescCreate(struct descriptor **made, int compute, int scale) {
+    int result = make(made);
+    if (result == SUCCESS) {
+        (*made)->attribute[COMPUTE] = (uint64_t)compute;
+        (*made)->attribute[SCALE] = (uint64_t)scale;
+    }
+    return result;
 }
 
-int cublasLtMatmulPreferenceCreate(void **object) {
-    return make(object, 64);
+int cublasLtMatmulPreferenceCreate(struct descriptor **made) {
+    return make(made);
 }
 
-int cublasLtMatrixTransformDescCreate(void **object, int scale) {
+int cublasLtMatrixTransformDescCreate(struct descriptor **made, int scale) {
     (void)scale;
-    return make(object, 64);
+    return make(made);
 }
 
-int cublasLtMatrixLayoutCreate(struct layout **layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
-    (void)type, (void)leading;
-    if (make((void **)layout, sizeof **layout) != SUCCESS)
-        return ALLOC_FAILED;
-    **layout = (struct layout){rows, columns, 1};
-    return SUCCESS;
-}
-
-int cublasLtMatrixLayoutDestroy(struct layout *layout) {
-    free(layout);
-    return SUCCESS;
-}
-
-int cublasLtMatrixLayoutSetAttribute(struct layout *layout, int attribute, const void *value, size_t bytes) {
-    if (attribute == ROWS && bytes == sizeof layout->rows)
-        memcpy(&layout->rows, value, bytes);
-    if (attribute == COLUMNS && bytes == sizeof layout->columns)
-        memcpy(&layout->columns, value, bytes);
-    if (attribute == BATCH && bytes == sizeof layout->batch)
-        memcpy(&layout->batch, value, bytes);
-    return SUCCESS;
+int cublasLtMatrixLayoutCreate(struct descriptor **made, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+    int result = make(made);
+    if (result == SUCCESS) {
+        uint64_t *attribute = (*made)->attribute;
+        attribute[TYPE] = (uint64_t)type;
+        attribute[ROWS] = rows;
+        attribute[COLUMNS] = columns;
+        attribute[LEADING] = (uint64_t)leading;
+        attribute[BATCH] = 1;
+    }
+    return result;
 }
 
 int cublasLtCreate(void **handle) {
-    return make(handle, 64);
+    *handle = calloc(1, 64);
+    return *handle ? SUCCESS : ALLOC_FAILED;
 }
 
 int cublasLtDestroy(void *handle) {
@@ -158,16 +183,16 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
     return cublasLtMatmulAlgoCheck(handle, description, a, b, c, d, NULL, results);
 }
 
-int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a, struct layout *a_layout,
-                   const void *b, struct layout *b_layout, const void *beta, const void *c, struct layout *c_layout,
-                   void *d, struct layout *d_layout, const void *algorithm, void *workspace, size_t bytes,
+int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a, const struct descriptor *a_layout,
+                   const void *b, const struct descriptor *b_layout, const void *beta, const void *c, const struct descriptor *c_layout,
+                   void *d, const struct descriptor *d_layout, const void *algorithm, void *workspace, size_t bytes,
                    CUstream stream) {
     static struct kernel kernel = {.name = "cublasLtMatmul_param"};
     (void)handle, (void)description, (void)alpha, (void)a, (void)b, (void)b_layout, (void)beta, (void)c;
     (void)c_layout, (void)d, (void)algorithm, (void)workspace, (void)bytes;
-    /* A is m by k or k by m: its area over m is k either way */
-    uint64_t m = d_layout->rows, n = d_layout->columns, k = m ? a_layout->rows * a_layout->columns / m : 0;
-    uint64_t batch = d_layout->batch > 0 ? (uint64_t)d_layout->batch : 1;
+    const uint64_t *left = a_layout->attribute, *result = d_layout->attribute;
+    uint64_t m = result[ROWS], n = result[COLUMNS], batch = result[BATCH] ? result[BATCH] : 1;
+    uint64_t k = m ? left[ROWS] * left[COLUMNS] / m : 0; /* A is m by k, or k by m */
     return kernel_product(&kernel, stream, m, n, k, batch) == CUDA_SUCCESS ? SUCCESS : EXECUTION_FAILED;
 }
 
@@ -177,4 +202,8 @@ int cublasLtMatrixTransform(void *handle, void *description, const void *alpha, 
     (void)handle, (void)description, (void)alpha, (void)a, (void)a_layout, (void)beta, (void)b, (void)b_layout;
     (void)c, (void)c_layout;
     return kernel_launch(&kernel, stream, 20000, 16, 16) == CUDA_SUCCESS ? SUCCESS : EXECUTION_FAILED;
+}
+
+const char *cublasLtGetStatusString(int status) {
+    return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "a stand-in's error";
 }
