@@ -42,7 +42,9 @@ HOLDERS = {
     "200 + 1 ms": (["step_200ms", "step_1ms"], 200),
 }
 ALONE_FOR = 3.0
-"""Seconds for which a holder is alone before its first neighbour comes: a tenth of it may be in flight by then."""
+"""Seconds for which a holder is alone before its first neighbour comes."""
+ALONE_FLIGHT = 1000
+"""Milliseconds that may be in flight then: nobody has ever waited there."""
 
 
 def bench() -> Iterator[Row]:
@@ -78,7 +80,7 @@ def _neighbours() -> Iterator[Row]:
         waits = lone.measure_visits(kernels, visits=8, after=ALONE_FOR, pause_ms=150)
         # A stream may have one launch begun and one let in behind it.
         most = 25 + longest * len(kernels)
-        first = (ALONE_FOR + 1) * 100 + longest * len(kernels)
+        first = ALONE_FLIGHT + longest * len(kernels) + 5
         yield Row(what=f"first wait of a neighbour after 3 s, {words}", value=waits[0], unit="ms", limit=first)
         later = sorted(waits[1:])
         against = f"p50 {later[len(later) // 2]:.1f}"
