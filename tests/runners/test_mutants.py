@@ -65,6 +65,10 @@ def test_every_operator_finds_something_to_break() -> None:
     assert used == set(OPERATORS)
 
 
+def test_false_is_made_true_and_not_none() -> None:
+    assert changes_of("def f(): return False") == {"constant": ["True"], "statement deleted": ["pass"]}
+
+
 @pytest.mark.parametrize(
     "source",
     [
