@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def changes_of(source: str) -> dict[str, list[str]]:
-    """The replacements by operator."""
+    """Return the replacements by operator."""
     found: dict[str, list[str]] = {}
     for mutant in mutants_of("a.py", textwrap.dedent(source)):
         found.setdefault(mutant.operator, []).append(mutant.after)
