@@ -26,8 +26,8 @@ from deviceplugin.core.checkpoint import FILE_NAME
 from deviceplugin.core.events import Allocated, CallRefused, DevicesFound, PluginEvent, Tell, node_event_of
 from deviceplugin.core.retention import Ownership
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
+from deviceplugin.gpus.cards import GpuLibrary, Nvml
 from deviceplugin.gpus.monitor import Monitor
-from deviceplugin.gpus.nvml import GpuLibrary, Nvml
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.ownership import OwnershipReader
@@ -39,6 +39,7 @@ from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.gpu_devices import DeviceFinder
+from deviceplugin.node.kind import refuse_unfit_node
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
 from deviceplugin.node.state_file import StateFile
@@ -65,7 +66,7 @@ class Plugin:
     ) -> None:
         self.settings = settings
         self.has_failed = False
-        self._cluster, self._listener = cluster, listener
+        self._library, self._cluster, self._listener = library, cluster, listener
         self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
@@ -137,6 +138,7 @@ class Plugin:
                     registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
+        refuse_unfit_node(self.settings.hook_file)
         # not earlier: another worker may have found out while we were a spare
         self.files.uses_cdi = self._injection.decide()
         self.files.prepare()
@@ -150,12 +152,12 @@ class Plugin:
     def why_not_healthy(self) -> str:
         """Return a sentence, or an empty text while all is well."""
         if not self._is_prepared:
-            return "The node is not prepared yet. See the log: without a driver NVML does not answer."
+            return f"The node is not prepared yet. {self._library.tell()}"
         return f"No GPU gets new containers: {health.STUCK}." if self.monitor.is_stuck else ""
 
     def _what_is_well(self) -> str:
         """Return what probes print.  A node whose devices are refused is well: a restart would not help it."""
-        return f"The node is prepared, and GPUs are watched. {self.devices.now().sentence()}"
+        return f"The node is prepared, and GPUs are watched. {self._library.tell()} {self.devices.now().sentence()}"
 
     @contextlib.contextmanager
     def _served(self) -> Iterator[None]:
@@ -221,11 +223,14 @@ class Plugin:
         if self.monitor.has_scanned:  # as a spare, some seconds ago
             self.monitor.keep_up()
             return
+        said = ""
         while not stop.is_set():
             try:
                 inventory = self.monitor.scan()
             except NvmlUnavailable as error:
-                log.warning("%s Trying again in %g s.", error, self.settings.times.check)
+                if str(error) != said:
+                    log.warning("%s Trying again every %g s.", error, self.settings.times.check)
+                said = str(error)
                 stop.wait(self.settings.times.check)
             else:
                 log.info("%d GPUs are shared, %d are not", len(inventory.shared), len(inventory.refused))
@@ -314,7 +319,7 @@ def serve(settings: Settings, is_turn: Callable[[float], bool] = lambda _: True)
     """Wait for our turn while looking ahead, then run until SIGTERM or SIGINT."""
     stop = stop_when_told()
     cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
-    plugin, wait = Plugin(settings, Nvml(), cluster), 0.0
+    plugin, wait = Plugin(settings, Nvml(settings.driver_root), cluster), 0.0
     while not is_turn(wait):
         if stop.is_set():
             return 0

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from adapters.options import ABSOLUTE_PATH, PORT, TEXT, Kind, Option, Table, one_of, read_text, whole
+from adapters.options import ABSOLUTE_PATH, AUTO_OR_PATH, PORT, TEXT, Kind, Option, Table, one_of, read_text, whole
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
 from contract.words import names, paths
@@ -76,6 +76,8 @@ class Settings:
     inject: Inject = Inject.AUTO
     max_per_container: int = 0
     """The most vGPUs of one container; 0: as many as there are GPUs."""
+    driver_root: Path | None = None
+    """Where NVIDIA's driver lies; None: as the loader finds it, else the usual roots are searched."""
     node_name: str = ""
     """Empty: the plugin sends nothing to the cluster."""
     kubeconfig: str = ""
@@ -127,6 +129,7 @@ HEALTH_SOCKET = Option(
     paths.DEVICE_PLUGIN_HEALTH_SOCKET,
     "where `healthz` asks",
 )
+DRIVER_ROOT = Option("driver_root", AUTO_OR_PATH, "auto", "the root below which NVIDIA's driver lies")
 OPTIONS: tuple[Option, ...] = (
     Option("node_root", ABSOLUTE_PATH, paths.NODE_ROOT, "our folder on the node, at the same path here"),
     Option("cdi_folder", ABSOLUTE_PATH, paths.CDI_SPECS, "where the runtime reads CDI specs"),
@@ -135,6 +138,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("pod_resources_socket", ABSOLUTE_PATH, paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources API"),
     Option("control_socket", ABSOLUTE_PATH, paths.NODE_CONTROL_SOCKET, "the scheduler's control socket"),
     Option("hook_file", ABSOLUTE_PATH, paths.CONTAINER_HOOK, "libnvshare.so as it came with the image"),
+    DRIVER_ROOT,
     Option("slots", SLOTS, str(names.SLOTS_PER_GPU), "slots a GPU"),
     Option("slots_for", TEXT, "", "slots for a UUID or a model, as in 'NVIDIA L4=4'", many=True),
     Option("exclude", TEXT, "", "UUIDs or models not to share, with commas between them", many=True),
@@ -186,7 +190,7 @@ def build(values: Mapping[str, Any]) -> Settings:
 
 
 _AS_THEY_ARE = (
-    *("kubelet_folder", "pod_resources_socket", "control_socket", "hook_file"),
+    *("kubelet_folder", "pod_resources_socket", "control_socket", "hook_file", "driver_root"),
     *("static_cdi_folder", "devices"),
     *("strategy", "weights", "inject", "node_name", "kubeconfig", "metrics_port", "health_socket"),
 )

@@ -20,8 +20,9 @@ from tests.fakes.gpus import FakeLibrary, make_gpu
 
 PATIENCE = 20
 WELL = (
-    "The node is prepared, and GPUs are watched. GPU devices: environment. Kubelet or runtime take no CDI devices, so"
-    " NVIDIA's runtime must read the environment.\n"
+    "The node is prepared, and GPUs are watched. NVML is a fake."
+    " GPU devices: environment. Kubelet or runtime take no CDI devices, so NVIDIA's runtime must read"
+    " the environment.\n"
 )
 
 
