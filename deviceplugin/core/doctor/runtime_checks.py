@@ -10,8 +10,8 @@ from contract.words.node import DevicesFrom
 from deviceplugin.core.doctor.facts import Facts
 from deviceplugin.core.doctor.findings import Finding, Verdict
 
-NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
-"""The names that NVIDIA's tools give to handlers and runtime classes."""
+NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-container-runtime")
+"""The names that NVIDIA's tools, and AKS, give to handlers and runtime classes."""
 _GENERATE = "nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml"
 
 
