@@ -24,6 +24,12 @@ def cards_of(inventory: Inventory) -> tuple[Card, ...]:
     return tuple(Card(shared.gpu.uuid, shared.gpu.minor) for shared in inventory.shared)
 
 
+def read_used_before(root: Path) -> DevicesFrom | None:
+    """Return the CDI source that a node had last."""
+    text = StateFile(root / STATE_FILE).read().strip()
+    return DevicesFrom(text) if text in _FROM_CDI else None
+
+
 class DeviceFinder:
     """Ask `now()`; it reads the folders each time, and decides again only where something has changed."""
 
@@ -39,7 +45,7 @@ class DeviceFinder:
     ) -> None:
         self._folders, self._wanted, self._tell = folders, wanted, tell
         self._inventory, self._takes_cdi = inventory, takes_cdi
-        self._state_file = StateFile(root / STATE_FILE)
+        self._root, self._state_file = root, StateFile(root / STATE_FILE)
         self._lock = threading.Lock()
         self._decided: tuple[FoundSpecs, Question] | None = None
         self._devices: GpuDevices | None = None
@@ -66,8 +72,7 @@ class DeviceFinder:
                 self._tell(DevicesRefused(devices.sentence()))
 
     def _used_before(self) -> DevicesFrom | None:
-        text = self._state_file.read().strip()
-        return DevicesFrom(text) if text in _FROM_CDI else None
+        return read_used_before(self._root)
 
     def _remember(self, source: DevicesFrom, cards: int) -> None:
         """Keep a CDI source that some card has; forget it where the operator asks for the environment."""
