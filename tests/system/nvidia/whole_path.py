@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import yaml
 
@@ -16,7 +17,7 @@ from contract.words import names, paths
 from testbed.cluster.errors import BrokenError
 from testbed.cluster.installed import COMPONENTS, GPUS, SYSTEM, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
-from testbed.nvidia import cuda_image, driver
+from testbed.nvidia import cuda_image, driver, toolkit
 from testbed.nvidia.bed import Bed
 from testbed.nvidia.kinds import Outcome
 from tests.system.nvidia import sights
@@ -57,10 +58,7 @@ def namespace(bed: Bed) -> Iterator[str]:
 
 # ---------------------------------------------------------------------------------------------- our daemons
 def daemons_start(bed: Bed, _: str) -> str:
-    """Wait until every component is ready and the node offers all slots, or says why it offers none."""
-    assert bed.kind is not None
-    if bed.kind.outcome is Outcome.NOT_OFFERED:
-        return offers_none(bed)
+    """Wait until every component is ready and the node offers all slots."""
     try:
         for component in COMPONENTS:
             bed.house.kubectl("-n", SYSTEM, "rollout", "status", component, f"--timeout={_START_SECONDS:.0f}s")
@@ -69,14 +67,6 @@ def daemons_start(bed: Bed, _: str) -> str:
     expected = GPUS * names.SLOTS_PER_GPU
     wait_until(lambda: bed.house.slots() == expected, what=f"{expected} slots are offered", seconds=_START_SECONDS)
     return f"{expected} slots"
-
-
-def offers_none(bed: Bed) -> str:
-    """Wait until the plugin has said why this node offers nothing."""
-    said = partial(last_words, bed)
-    wait_until(lambda: bool(said()), what="the device plugin says why", seconds=_START_SECONDS)
-    assert bed.house.slots() == 0, f"{bed.house.slots()} slots are offered"
-    return said()
 
 
 def last_words(bed: Bed) -> str:
@@ -128,6 +118,68 @@ def refusals(bed: Bed, team: str) -> list[str]:
     """Return the messages of the events that say that a container could not be made."""
     events = bed.house.json("get", "events", "-n", team, "--field-selector=reason=Failed")["items"]
     return [event["message"][-200:] for event in events for _ in range(event.get("count") or 1)]
+
+
+def starts_without_card(bed: Bed, team: str) -> str:
+    """Start a pod where nothing on the node brings devices: it must have none, and no other pod's either."""
+    started(bed, team, pod("one", Wish(command=("sleep", "1000"), container={"image": cuda_image.NAME})))
+    sight = look(bed, team, "one")
+    assert not sight.nodes, f"it has {sorted(sight.nodes)}"
+    assert not sight.libraries, f"it has {list(sight.libraries)}"
+    return "no card, as must be"
+
+
+# ---------------------------------------------------------------------------------------------- doctor
+def doctor_agrees(bed: Bed, _: str) -> str:
+    """Run doctor as a Job: it finds a good node good, and says what a bad one lacks."""
+    assert bed.kind is not None
+    report = bed.examine()
+    faults = [line for line in report.splitlines() if line.startswith(("WRONG", "MISSING"))]
+    if bed.kind.outcome is Outcome.RUNS:
+        assert not faults, f"doctor finds fault with a good node: {faults[0]}"
+        return "doctor finds no fault"
+    assert any("device-source" in line or "runtime" in line for line in faults), f"doctor finds nothing: {report}"
+    return f"doctor: {faults[0][:120]}"
+
+
+# ---------------------------------------------------------------------------------------------- specs that go away
+def specs_vanish(bed: Bed, team: str) -> str:
+    """Take the node's specs away and break them: new pods wait, the plugin says why, and nothing wrong gets in."""
+    assert bed.kind is not None
+    house, said = bed.house, []
+    path = house.node.path(toolkit.spec_file(bed.kind, bed.kind.specs[0]))
+    content = path.read_text()
+    for number, broken in enumerate((None, "kind: nvidia.com/gpu\ndevices: [")):
+        path.unlink() if broken is None else path.write_text(broken)
+        wait_until(lambda: "refused" in health(bed), what="the plugin refuses the node's specs", seconds=30)
+        said.append(health(bed))
+        wanted = cuda_pod(f"waits{number}")
+        house.create(team, wanted)
+        name = wanted["metadata"]["name"]
+        wait_until(partial(_is_refused, bed, team, name), what=f"{name} waits with a sentence", seconds=60)
+        assert house.phase(team, name) == "Pending", f"{name} is {house.phase(team, name)}"
+        _replace(path, content)
+        house.wait_phase(team, name, ("Running",), seconds=120)
+        wrong = sights.complaints(look(bed, team, name), bed.uuids)
+        assert not wrong, "; ".join(wrong)
+    return f"twice: refused, pods wait, and start when it is back ({said[0][:60]}…)"
+
+
+def _replace(path: Path, content: str) -> None:
+    partial_file = path.with_name(f".{path.name}.partial")
+    partial_file.write_text(content)
+    partial_file.rename(path)
+
+
+def health(bed: Bed) -> str:
+    """Return what the device plugin's probe says."""
+    command = ("exec", "ds/nvshare-device-plugin", "--", "nvshare-device-plugin", "healthz")
+    return bed.house.kubectl("-n", SYSTEM, *command, check=False).strip()
+
+
+def _is_refused(bed: Bed, team: str, name: str) -> bool:
+    events = bed.house.json("get", "events", "-n", team, f"--field-selector=involvedObject.name={name}")["items"]
+    return any(event["type"] == "Warning" for event in events)
 
 
 # ---------------------------------------------------------------------------------------------- tricks
@@ -198,9 +250,13 @@ def _all_ended(bed: Bed, team: str, count: int) -> bool:
     return sum(1 for item in listed if item.status.phase in ("Succeeded", "Failed")) == count
 
 
-STEPS: tuple[tuple[str, Step], ...] = (
-    ("daemons", daemons_start),
-    ("one pod", gets_its_card),
-    ("tricks", tricks_fail),
-    ("bursts", bursts),
-)
+STEPS: Mapping[Outcome, tuple[tuple[str, Step], ...]] = {
+    Outcome.RUNS: (
+        ("daemons", daemons_start),
+        ("one pod", gets_its_card),
+        ("tricks", tricks_fail),
+        ("bursts", bursts),
+        ("doctor", doctor_agrees),
+    ),
+    Outcome.NO_CARD: (("daemons", daemons_start), ("one pod", starts_without_card), ("doctor", doctor_agrees)),
+}
