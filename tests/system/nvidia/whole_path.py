@@ -6,7 +6,7 @@ all of them on every kind, pytest on two kinds.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -191,8 +191,9 @@ def tricks_fail(bed: Bed, team: str) -> str:
         said = house.create(team, pod("trick", Wish(env={names.ENV_VISIBLE_DEVICES: value})))
         assert "created" not in said, f"the webhook let {names.ENV_VISIBLE_DEVICES}={value} in"
     others = [cuda_pod(f"image{number}", image=cuda_image.OTHER) for number in range(GPUS)]
-    refused = [house.create(team, annotated) for annotated in _annotated()]
-    asked = [wanted for wanted, said in zip(_annotated(), refused, strict=True) if "created" in said]
+    annotated = _annotated(bed.uuids)
+    answers = [house.create(team, wanted) for wanted in annotated]
+    asked = [wanted for wanted, said in zip(annotated, answers, strict=True) if "created" in said]
     started(bed, team, *others)
     for wanted in asked:
         house.wait_phase(team, wanted["metadata"]["name"], ("Running",))
@@ -202,15 +203,21 @@ def tricks_fail(bed: Bed, team: str) -> str:
         for complaint in sights.complaints(look(bed, team, name), bed.uuids)
     ]
     assert not wrong, "; ".join(wrong)
-    return f"3 variables refused, image of another card 4 of 4 harmless, annotations: {len(asked)} harmless"
+    refused = len(annotated) - len(asked)
+    return (
+        f"3 variables refused, image of another card 4 of 4 harmless, annotations: {refused} refused, the rest harmless"
+    )
 
 
-def _annotated() -> list[Object]:
+def _annotated(cards: Sequence[str]) -> list[Object]:
     """Build pods that name all cards in annotations that a runtime or NVIDIA's NRI plugin could read."""
     kinds = ("nvidia.com/gpu", "k8s.device-plugin.nvidia.com/gpu", "management.nvidia.com/gpu")
+    every = ",".join(f"k8s.device-plugin.nvidia.com/gpu={uuid}" for uuid in cards)
     wanted = {
         "by-cdi": {f"cdi.k8s.io/nvshare{number}": f"{kind}=all" for number, kind in enumerate(kinds)},
         "by-nri": {"nvidia.cdi.k8s.io/container.main": "management.nvidia.com/gpu=all"},
+        "by-nri-card": {"nvidia.cdi.k8s.io/container.main": every},
+        "by-nri-pod": {"nvidia.cdi.k8s.io/pod": every},
     }
     return [cuda_pod(name, annotations=annotations) for name, annotations in wanted.items()]
 
