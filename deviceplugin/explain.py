@@ -22,7 +22,7 @@ from contract.words.device_id import decode
 from deviceplugin.core.gpu_devices import Card, GpuDevices, Question, find_gpu_devices
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.errors import BadSetting, NoDevices
-from deviceplugin.gpus.nvml import Nvml
+from deviceplugin.gpus.cards import Nvml
 from deviceplugin.node import cdi_support
 from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.gpu_devices import read_used_before

@@ -26,6 +26,8 @@ from schedulerd.core.usage import Share
 from schedulerd.policies import FOREVER, Seconds
 
 _WORD = 0xFFFFFFFF
+_QUIET_PARTS = 10
+"""A process may have a tenth of the time in flight for which no other container has waited."""
 
 
 class Grants:
@@ -152,6 +154,8 @@ class Grants:
         self.drop(request)
         turn = self.begin(container, request.gpus, now, request=request)
         for gpu in request.gpus:
+            if now > request.since:
+                gpu.waited_at = now
             share = container.shares[gpu.uuid]
             share.count_wait(now - request.since)
             if share.virtual < gpu.clock:
@@ -159,7 +163,7 @@ class Grants:
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
                 self._age_oldest(gpu, now)
-        self.tell_granted(turn, tuple(container.processes))
+        self.tell_granted(turn, tuple(container.processes), now)
 
     def _catch_up(self, gpu: Gpu, share: Share, request: Request) -> None:
         """Move a container up to the clock: it does not get back what others had, by another policy or as gangs."""
@@ -195,7 +199,7 @@ class Grants:
         pids = (*container.roster, *gpu.missing.get(key, ())) if gpu.missing else container.roster
         self.orders.append(SetGate(key, gpu.uuid, turn.word, pids))
 
-    def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
+    def tell_granted(self, turn: Turn, processes: tuple[int, ...], now: Seconds) -> None:
         """Tell processes of a turn.  They run in it from now on."""
         for process in processes:
             turn.processes_running[process] = turn.names
@@ -204,15 +208,20 @@ class Grants:
             waiting = waiting or bool(gpu.queue.arrivals)
         if len(processes) == len(turn.container.processes):
             turn.told = waiting
-        keep_ms = self._keep_ms(turn) if waiting else 0
-        message = Grant(turn.name, turn.names, milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
+        keep_ms, quiet_ms = (self._keep_ms(turn), 0) if waiting else (0, self._quiet_ms(turn, now))
+        message = Grant(turn.name, turn.names, milliseconds(turn.quantum), turn.shared, waiting, keep_ms, quiet_ms)
         self.orders.append(Tell(processes, message))
 
-    def add_process(self, turn: Turn, process: int) -> None:
+    def _quiet_ms(self, turn: Turn, now: Seconds) -> int:
+        """Return for how long nobody has waited for GPUs of a turn, as far as it matters: a tenth of it may be in flight."""
+        quiet = min(now - gpu.waited_at for gpu in turn.gpus)
+        return int(min(quiet, _QUIET_PARTS * self.rules.alone_flight) * 1000)
+
+    def add_process(self, turn: Turn, process: int, now: Seconds) -> None:
         """Let one more process run in its container's turn; ask it to yield if the others were asked."""
         self.show(turn)
         if turn.stage is Stage.RUNNING:
-            self.tell_granted(turn, (process,))
+            self.tell_granted(turn, (process,), now)
         else:
             turn.processes_running[process] = turn.names
             self.orders.append(Tell((process,), self._yield(turn)))

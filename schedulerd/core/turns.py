@@ -112,7 +112,7 @@ class Turns:
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
         """Accept the turns that a process still holds from a daemon that went away, or revoke them."""
         container = self.members[process]
-        self.returning.join_turns(process, container)
+        self.returning.join_turns(process, container, now)
         for name in dict.fromkeys(one.turn for one in held):
             gpus = self._own_gpus(container, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
             if not self.returning.goes_on(container, gpus, now, alone=alone):
@@ -122,7 +122,7 @@ class Turns:
         """Handle that a process has said all that it still holds."""
         container = self.members[process]
         self.returning.is_back(container, container.pids[process], now)
-        self.returning.join_turns(process, container)
+        self.returning.join_turns(process, container, now)
 
     def leave(self, process: int, now: Seconds) -> None:
         """Handle that a process has gone.  This counts as an answer to all that it was asked."""
@@ -138,6 +138,8 @@ class Turns:
             request.by.discard(process)
             if not request.by:
                 self.grants.drop(request)
+                for gpu in request.gpus:
+                    gpu.waited_at = now
         for turn in dict.fromkeys(container.turns.values()):
             if turn.processes_running.pop(process, None) is not None and not turn.processes_running:
                 self._end(turn, now)
@@ -186,7 +188,7 @@ class Turns:
         if request is not None and request.gpus == gpus:
             request.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
-            self.grants.add_process(turn, process)
+            self.grants.add_process(turn, process, now)
         else:
             self._begin_to_wait({process}, container, group, now)
 
@@ -249,7 +251,7 @@ class Turns:
         if turn is None or process not in turn.processes_running:
             return
         if answer.busy_us:
-            _count_busy(turn, answer.busy_us / 1e6, now)
+            _count_busy(turn, process, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
             turn.processes_running[process] = tuple(
                 gpu for gpu in turn.processes_running[process] if gpu not in answer.gpus
@@ -269,6 +271,16 @@ class Turns:
             if gpu.reserving:
                 self._answer_reserving(gpu)
         self.grants.settle(turn.gpus, now)
+
+    def in_flight(self, key: str, uuid: str, told: dict[int, tuple[Seconds, Seconds]], now: Seconds) -> None:
+        """Record what the processes of a container tell of a GPU: time in flight, and the longest launch."""
+        container = self.containers.get(key)
+        if container is None:
+            return
+        share, turn = container.shares[uuid], container.turns.get(uuid)
+        if share.looked_at is None:
+            share.looked_at = now if turn is None else turn.granted_at
+        share.count_in_flight(told, now)
 
     # ------------------------------------------------------------------ memory
 
@@ -344,11 +356,27 @@ class Turns:
         """Do all that is due: revoke overdue turns, and ask holders to yield when their quantum is over."""
         for gpu in [one for one in self.grants.gpus.values() if one.alarm <= now]:
             for turn in tuple(gpu.holders):
-                if turn.deadline <= now:
+                if turn.deadline <= now and not self._drains_longer(turn, now):
                     self._revoke(turn, now)
         self.grants.wake(now)
         if self.deadlocks.alarm <= now:
             self._look_for_jams(now)
+
+    def _drains_longer(self, turn: Turn, now: Seconds) -> bool:
+        """Give a holder more time whose longest launch may outlast the grace: as long as it drains by its own estimate, it
+        is not overdue.  Twice the grace is the most, since the estimate is the holder's own word."""
+        if turn.reason != "overdue" or turn.extended:
+            return False
+        grace = self.rules.grace
+        longest = max(turn.container.shares[name].longest for name in turn.names)
+        more = min(self.rules.alone_flight + longest, 2 * grace) - grace
+        turn.extended = True
+        if longest == 0 or more <= 0:
+            return False
+        turn.deadline += more
+        for gpu in turn.gpus:
+            self.grants.ring(gpu, turn.deadline)
+        return turn.deadline > now
 
     def _look_for_jams(self, now: Seconds) -> None:
         for ring in self.deadlocks.look(list(self.containers.values()), now):
@@ -381,11 +409,14 @@ class Turns:
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
 
 
-def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
-    """Count the told sum in equal parts on the GPUs of a turn; at most the length of the turn on each."""
+def _count_busy(turn: Turn, process: int, said: Seconds, now: Seconds) -> None:
+    """Count the told sum in equal parts on the GPUs of a turn; at most the length of the turn on each.
+    A process that tells its time in the ledger is counted by that."""
     part = min(said / len(turn.gpus), now - turn.granted_at)
     for name in turn.names:
-        turn.container.shares[name].busy += part
+        share = turn.container.shares[name]
+        if process not in share.in_flight:
+            share.busy += part
 
 
 def _free_slot(container: ContainerState) -> int:

@@ -173,7 +173,7 @@ def test_device_nodes_decide_instead_of_the_runtimes_variable(
 
     def burn(devices: int) -> bool:
         names = ",".join(map(str, range(devices)))
-        command = [BUILD / "burn", "--count", "1", "--kernel-ms", "1", "--quiet", "--devices", names]
+        command = [str(BUILD / "burn"), "--count", "1", "--kernel-ms", "1", "--quiet", "--devices", names]
         return subprocess.run(command, env={**machine.environment(), **variables}, check=False).returncode == 0
 
     assert [burn(devices) for devices in (1, 2, 3)] == [devices <= seen for devices in (1, 2, 3)]

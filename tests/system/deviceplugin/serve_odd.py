@@ -43,7 +43,7 @@ def die_at_start() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return check(plugin, request, context)
 
-    calls.DevicePlugin.check_start = die_or_check  # type: ignore[method-assign]
+    calls.DevicePlugin.check_start = die_or_check  # type: ignore[method-assign, assignment]
 
 
 DIE_AT_START = Path("/run/die-at-start")
