@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from contract.allocation import key_of
+from contract.words import names
 from contract.words.node import DevicesFrom
 from testbed.cluster.machine.processes import wait_until
 from tests.system.deviceplugin.nvidia_specs import LOOK, SPEC, NvidiaSpecs, Sight, other_writer
@@ -57,12 +58,12 @@ def bursts(plugin: NodePlugin, pods: Pods, rounds: int, each: int) -> str:
         specs.write()
         specs.wait_for_label(DevicesFrom.NVIDIA_CDI)
         for number in range(rounds):
-            names = [f"b{number}-{which}" for which in range(each)]
-            pods.create(*(looking_pod(name, 1) for name in names))
-            pods.wait_for("Running", names, seconds=180)
-            _check(specs, (sight_of(plugin, pods, name) for name in names))
+            burst = [f"b{number}-{which}" for which in range(each)]
+            pods.create(*(looking_pod(name, 1) for name in burst))
+            pods.wait_for("Running", burst, seconds=180)
+            _check(specs, (sight_of(plugin, pods, name) for name in burst))
             late += count_late(plugin, pods)
-            took += waits(plugin, (sight_of(plugin, pods, name).record["key"] for name in names))
+            took += waits(plugin, (sight_of(plugin, pods, name).record["key"] for name in burst))
             plugin.core.delete_collection_namespaced_event(pods.namespace)
             pods.clear()
     starts = rounds * each
@@ -216,7 +217,7 @@ def static_pods(plugin: NodePlugin, pods: Pods) -> str:
             sight = sight_of(plugin, pods, name)
             _check(specs, [sight, sight_of(plugin, pods, name, "first")])
             mirror = plugin.core.read_namespaced_pod(name, pods.namespace).metadata
-            assert sight.record["pod"] == mirror.annotations["kubernetes.io/config.mirror"] != mirror.uid
+            assert sight.record["pod"] == mirror.annotations[names.CONFIG_MIRROR] != mirror.uid
             assert key_of(sight.record["device_ids"]) == sight.record["key"]
         finally:
             manifest.unlink()
