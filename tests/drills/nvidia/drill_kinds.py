@@ -10,6 +10,7 @@ from functools import partial
 from testbed.nvidia.bed import Bed, nvidia_bed
 from testbed.nvidia.kinds import BY_NAME, KINDS, NodeKind
 from tests.runners.drills import Drill, count
+from tests.system.nvidia import page
 from tests.system.nvidia.whole_path import STEPS, Step, bursts, daemons_start, namespace, specs_vanish
 
 _VANISHING: tuple[tuple[str, Step], ...] = (("daemons", daemons_start), ("specs vanish", specs_vanish))
@@ -46,6 +47,14 @@ def whole_path(kind: NodeKind, steps: Sequence[tuple[str, Step]]) -> Callable[[]
     return run
 
 
+def write_page() -> str:
+    """Write what doctor said on each kind beside docs/nvidia-nodes.md, into build/."""
+    reports = shared_bed().reports
+    path = page.PAGE.parents[1] / "build" / page.PAGE.name
+    path.write_text(page.render(reports))
+    return f"{len(reports)} reports in {path.parent.name}/{path.name}"
+
+
 DRILLS = [
     *(Drill(f"{kind.name}: {kind.what}"[:70], whole_path(kind, STEPS[kind.outcome])) for kind in KINDS),
     *(
@@ -53,4 +62,5 @@ DRILLS = [
         for name in ("host-auto-spec", "operator-25.10")
     ),
     Drill("operator-25.10: a hundred starts in bursts of twenty", whole_path(BY_NAME["operator-25.10"], _MANY)),
+    Drill("doctor's report on each kind", write_page),
 ]

@@ -5,7 +5,7 @@ The rule: no line of a report is written by hand.  Only the kernel's version is 
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.nvidia.bed import Bed, nvidia_bed
@@ -24,13 +24,13 @@ The cards are software; a report on a real node differs in models, UUIDs and ver
 """
 
 
-def report_on(bed: Bed, kind: NodeKind) -> str:
-    """Make the node one of this kind, install, and return doctor's report."""
+def examine(bed: Bed, kind: NodeKind) -> None:
+    """Make the node one of this kind, install, and run doctor."""
     bed.become(kind)
     bed.apply()
     try:
         whole_path.daemons_start(bed, "")
-        return bed.examine()
+        bed.examine()
     finally:
         bed.remove_daemons()
 
@@ -47,14 +47,16 @@ def section(kind: NodeKind, report: str) -> str:
     return f"## {kind.name}\n\n" + "\n".join(facts) + f"\n\n```\n{told}\n```\n"
 
 
-def sections(bed: Bed) -> Iterator[str]:
-    for kind in KINDS:
-        yield section(kind, report_on(bed, kind))
+def render(reports: Mapping[str, str]) -> str:
+    """Return the page from the report on each kind."""
+    return "\n".join([_HEAD, *(section(kind, reports[kind.name]) for kind in KINDS if kind.name in reports)])
 
 
 def main() -> int:
     with nvidia_bed() as bed:
-        PAGE.write_text("\n".join([_HEAD, *sections(bed)]))
+        for kind in KINDS:
+            examine(bed, kind)
+        PAGE.write_text(render(bed.reports))
     return 0
 
 
