@@ -4,37 +4,18 @@ NVIDIA's library is linked so (DT_SYMBOLIC).  When ours was not, `cuGetProcAddre
 hook's functions by itself, and every test of the look-ups passed with the swap deleted.
 """
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.hook.support.machine import DRIVER, HOOK, ROOT, Machine, compiled
+from tests.hook.support.machine import DRIVER, HOOK, Machine, compiled
+from tests.hook.support.swapless import LINES, build_without
 
-SWAPS = {
-    "cuGetProcAddress": (
-        "    *answer = entry->wrapper;\n",
-        ("v2-legacy", "v2-per-thread", "v2", "v1", "after-second-hop"),
-    ),
-    "dlsym": (
-        "    return theirs == entry->wrapper || theirs == known(entry) ? entry->wrapper : theirs;\n",
-        ("default", "next", "handle"),
-    ),
+WAYS = {
+    "cuGetProcAddress": ("v2-legacy", "v2-per-thread", "v2", "v1", "after-second-hop"),
+    "dlsym": ("default", "next", "handle"),
 }
-INSTEAD = {"cuGetProcAddress": "", "dlsym": "    return theirs;\n"}
-
-
-def _hook_without(swap: str, folder: Path) -> Path:
-    """Build the hook from a copy in which the look-up gives back what the driver answered."""
-    copy, out = folder / "hook", folder / "build"
-    shutil.copytree(ROOT / "hook", copy)
-    source = copy / "driver" / "lookup.c"
-    text, line = source.read_text(), SWAPS[swap][0]
-    assert text.count(line) == 1, f"hook/driver/lookup.c has changed: name its line that swaps for {swap} here"
-    source.write_text(text.replace(line, INSTEAD[swap]))
-    subprocess.run(["make", "-s", "-C", copy, f"OUT={out}", "CFLAGS=-O1", "EXTRA=-Wno-unused"], check=True)
-    return out / "libnvshare.so"
 
 
 def _libraries(machine: Machine) -> dict[str, str]:
@@ -43,12 +24,12 @@ def _libraries(machine: Machine) -> dict[str, str]:
     return {way: library for way, library, _ in map(str.split, lines)}
 
 
-@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("swap", LINES)
 def test_a_hook_that_swaps_nothing_gives_the_driver_s_own_function(swap: str, tmp_path: Path) -> None:
-    ways = SWAPS[swap][1]
+    ways = WAYS[swap]
 
     right = _libraries(Machine(tmp_path))
-    wrong = _libraries(Machine(tmp_path, hook=_hook_without(swap, tmp_path)))
+    wrong = _libraries(Machine(tmp_path, hook=build_without(swap, tmp_path)))
 
     assert {way: right[way] for way in ways} == dict.fromkeys(ways, HOOK.name)
     assert {way: wrong[way] for way in ways} == dict.fromkeys(ways, "libcuda.so.1")

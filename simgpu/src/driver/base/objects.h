@@ -53,9 +53,21 @@ struct CUstream_st {
     struct CUstream_st *next;
 };
 
+/* Where an event of several processes was recorded last. It lies in a memory file that they all map.
+ * A recorder takes a ticket, fills the ticket's mark and then shows it. So one that is killed in between blocks nobody. */
+struct sg_shared_moment {
+    _Atomic uint64_t tickets, shown; /* shown: 0, or the last complete ticket plus one */
+    struct {
+        _Atomic uint64_t target, sequence; /* as in an operation that waits */
+    } mark[64];
+};
+
 struct CUevent_st {
     struct sg_handle handle;
     CUcontext context;
+    struct sg_shared_moment *shared; /* of an event for several processes */
+    int descriptor;                  /* of the memory file, in the process that made the event */
+    bool is_imported;
     unsigned flags;
     bool recorded;
     uint32_t channel;

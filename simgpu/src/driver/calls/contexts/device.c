@@ -183,12 +183,12 @@ static const struct attribute SAME[] = {
     {113, 1},         /* READ_ONLY_HOST_REGISTER_SUPPORTED */
     {115, 1},         /* MEMORY_POOLS_SUPPORTED */
     {116, 0},         /* GPU_DIRECT_RDMA_SUPPORTED */
-    {119, 0},         /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
+    {119, 1},         /* MEMPOOL_SUPPORTED_HANDLE_TYPES: descriptors */
     {121, 0},         /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
     {122, 1},         /* CAN_USE_64_BIT_STREAM_MEM_OPS */
     {123, 0},         /* CAN_USE_STREAM_WAIT_VALUE_NOR */
     {124, 0},         /* DMA_BUF_SUPPORTED */
-    {125, 0},         /* IPC_EVENT_SUPPORTED */
+    {125, 1},         /* IPC_EVENT_SUPPORTED */
     {126, 1},         /* MEM_SYNC_DOMAIN_COUNT */
     {127, 0},         /* TENSOR_MAP_ACCESS_SUPPORTED */
     {128, 0},         /* HANDLE_TYPE_FABRIC_SUPPORTED */
