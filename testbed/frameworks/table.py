@@ -77,6 +77,7 @@ TORCH = (
     _basics("PyTorch: attention", "attention"),
     _basics("PyTorch: random sequence lengths", "lengths", steps=100),
     Step(name="PyTorch: two streams with copies", program="torch_streams", argument="two_streams", is_quick=True),
+    Step(name="PyTorch: long copies beside products", program="torch_streams", argument="long_copies"),
     Step(name="PyTorch: threads with streams", program="torch_streams", argument="threads"),
     Step(name="PyTorch: CUDA graphs", program="torch_streams", argument="graphs"),
     Step(
