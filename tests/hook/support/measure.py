@@ -237,7 +237,7 @@ def _seconds_at_once(some: list[Interval], others: list[Interval]) -> float:
 
 
 @contextmanager
-def _environment(machine: Machine) -> Iterator[None]:
+def nvml_environment(machine: Machine) -> Iterator[None]:
     """Return the environment in which the daemon's observer asks the software GPU's NVML."""
     before = dict(os.environ)
     os.environ.update({key: value for key, value in machine.environment(hooked=False).items() if key not in before})
@@ -253,7 +253,7 @@ def calibrated(*flags: str, scale: int) -> Iterator[Machine]:
     """Run a card with simgpu's calibration and the daemon, with every time divided by `scale`."""
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(Path(folder), devices="1xP100-16GB", settings=_physics(scale))
-        with _environment(machine), running_daemon(machine.folder, *_settings(scale), *flags):
+        with nvml_environment(machine), running_daemon(machine.folder, *_settings(scale), *flags):
             wait_until((machine.folder / "control.sock").exists, what="the daemon's control socket")
             time.sleep(1)  # its observer tells it how large the card is
             yield machine
