@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from adapters.options import PATH, PORT, TEXT, Kind, Option, Table, one_of
+from adapters.options import AUTO_OR_PATH, PATH, PORT, TEXT, Kind, Option, Table, one_of
 from contract.wire.control import AskHealth, AskReadiness, Request
 from contract.words import names, paths
 from contract.words.grammar import read_memory_bytes, read_quantum_ms
@@ -94,6 +94,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("observer", one_of(tuple(Observer), Observer), Observer.SPAWN, "who starts the second process"),
     Option("metrics_port", PORT, str(names.METRICS_PORT), "HTTP: /metrics, /healthz; 0 takes a free one"),
     Option("pod_resources", PATH, paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources socket"),
+    Option("driver_root", AUTO_OR_PATH, "auto", "the root below which NVIDIA's driver lies"),
     Option("node", TEXT, "", "this node, whose pods to watch; without it the API is not asked"),
     Option("log_level", _LEVEL, "info", "how much is said"),
 )
@@ -124,6 +125,7 @@ class Settings:
     observer: Observer
     metrics_port: int
     pod_resources: Path
+    driver_root: Path | None
     node: str
     log_level: str
 

@@ -30,7 +30,10 @@ QUANTUM = "nvshare.com/quantum"
 WEIGHT = "nvshare.com/weight"
 ALLOCATION = "nvshare.com/allocation"
 
-# Annotations that only the webhook writes.
+# The label and the annotations of a Pod that only the webhook writes.
+VGPU_LABEL = "nvshare.com/vgpu"
+"""It marks the pods with a vGPU, so that a policy need not look at other pods."""
+VGPU_LABEL_VALUE = "true"
 INJECTED = "nvshare.com/injected"
 REDUCED_FROM = "nvshare.com/reduced-from"
 

@@ -55,12 +55,11 @@ void ledger_publish(int gpu, enum field field, uint64_t value) {
         atomic_store_explicit(self.own[gpu] + field, value, memory_order_relaxed);
 }
 
-uint64_t ledger_sum(int gpu, enum field first, enum field second) {
+uint64_t ledger_sum(int gpu, enum field field) {
     uint64_t sum = 0;
     int column = self.columns[gpu];
     for (unsigned slot = 0, count = slots_in_use(); slot < count; slot++)
-        sum += atomic_load_explicit(field_at(slot, column, first), memory_order_relaxed) +
-               atomic_load_explicit(field_at(slot, column, second), memory_order_relaxed);
+        sum += atomic_load_explicit(field_at(slot, column, field), memory_order_relaxed);
     return sum;
 }
 

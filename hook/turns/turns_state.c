@@ -103,7 +103,7 @@ void ask_for(int gpu) {
 
 void tell_use(int gpu) {
     struct place *place = &state.places[gpu];
-    if (memory_kept(gpu))
+    if (memory_kept(gpu) && !listener_is_ending())
         pools_look(gpu);
     struct memory_use use = memory_own_use(gpu);
     if (!state.is_current || !memcmp(&use, &place->told, sizeof use))
@@ -203,6 +203,8 @@ void turns_after_fork(void) {
     pthread_cond_init(&state.changed, NULL);
     state.is_welcomed = state.is_current = state.is_unscheduled = state.is_reserving = false;
     state.lost_ns = state.answer_by = 0;
+    state.welcome_waiters = 0;
+    turns_end_trouble();
     memset(state.places, 0, sizeof state.places);
     memset(&state.totals, 0, sizeof state.totals);
     memset(state.reserved, 0, sizeof state.reserved);

@@ -50,6 +50,7 @@ struct turns_state {
     uint64_t reserved[MOST_GPUS];
     int reserve_answer; /* 0: none yet, 1: granted, -1: refused */
     bool is_reserving;
+    int welcome_waiters; /* threads that wait for the first welcome */
     struct place places[MOST_GPUS];
     struct turns_totals totals;
 };
@@ -80,5 +81,11 @@ void give_up_on_daemon(void);
 bool hear_welcome(const struct line *line, const int *descriptors, int count);
 bool flush_all(int gpu, unsigned patience_ms);
 void tell_time(int gpu); /* how long work has been in flight */
+
+/* Of turns_trouble.c. */
+bool turns_hear_refusal(const struct line *line, uint64_t now); /* of a hello; false: hang up */
+bool turns_may_say_hello(uint64_t now);                         /* false: it was refused a moment ago */
+void turns_end_trouble(void);                                   /* a welcome has come, or this is a forked child */
+uint64_t turns_remind(uint64_t now); /* says that nobody answers, where it is due; nanoseconds until the next look */
 
 #endif

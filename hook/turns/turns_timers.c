@@ -195,6 +195,8 @@ uint64_t turns_tick(uint64_t now) {
             give_up_on_daemon();
         else
             next = end - now;
+        uint64_t reminder = turns_remind(now);
+        next = reminder < next ? reminder : next;
     }
     for (int gpu = 0; gpu < devices_count(); gpu++) {
         struct place *place = &state.places[gpu];

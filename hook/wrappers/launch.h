@@ -5,6 +5,7 @@
 #include "flight/capture.h"
 #include "gate/gate.h"
 #include "gate/thread_slots.h"
+#include "turns/turns.h"
 
 struct slot *launch_begin_slowly(CUstream stream, const struct key *key);
 void launch_mark_at_once(struct slot *slot);
@@ -31,6 +32,9 @@ INLINE struct segment *segment_at_hand(struct slot *slot, CUstream stream) {
             return slot->current = segment;
     return NULL;
 }
+
+/* The launch is not to be made: the scheduler has refused this process. */
+#define IS_REFUSED(slot) (UNLIKELY((slot) == NULL) && UNLIKELY(turns_are_refused()))
 
 /* Called before the driver's function.  launch_end is called after it, with the result of this. */
 INLINE struct slot *launch_begin(CUstream stream, const struct key *key) {

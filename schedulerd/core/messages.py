@@ -35,6 +35,8 @@ class Hello:
     memory: int | None = None
     allocation: AllocationKind | None = None
     on_loss: OnLoss | None = None
+    card_bytes: tuple[int, ...] = ()
+    """The size of each card of `gpus`, in the same order; 0 where the process does not know it."""
 
 
 class Want(NamedTuple):
@@ -137,6 +139,8 @@ class Complaint(NamedTuple):
     code: str
     message: str
     verb: str
+    wait: bool = False
+    """The answer may change, and the connection will be told."""
 
 
 Answer = Welcome | Grant | Wanted | Yield | Revoked | Reserved | Complaint

@@ -27,6 +27,7 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   when to look again                       Gpu.alarm, Grants.soonest                  grants (ring, wake)
 #   what the shell is to do                  Grants.orders                              each adds; take_orders takes
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -98,6 +99,15 @@ class Container:
     on_loss: OnLoss = OnLoss.WAIT
 
 
+def usual_allocation(gpus: Sequence[str]) -> AllocationKind:
+    """Return the kind of memory of a container that does not say which it wants.
+
+    Programs on several GPUs share memory between processes and with network cards (NCCL, vLLM, torch.multiprocessing,
+    RDMA), and the driver refuses that for managed memory.
+    """
+    return AllocationKind.MANAGED if len(gpus) == 1 else AllocationKind.PLAIN
+
+
 class Stage(Enum):
     """The state of a turn: it goes on, or its processes were asked to yield."""
 
@@ -114,6 +124,8 @@ class ContainerState:
     """It gets all its GPUs or none.  The reason is its mode, or that it jammed."""
     processes: dict[int, int] = field(default_factory=dict)
     """The ledger slot of each connected process."""
+    card_bytes: dict[str, int] = field(default_factory=dict)
+    """The sizes of its cards, as its processes say; believed only where NVML tells none."""
     pids: dict[int, int] = field(default_factory=dict)
     """The pid of each connected process, as the process says."""
     roster: tuple[int, ...] = ()
@@ -218,6 +230,9 @@ class Gpu:
     never far ahead of it."""
     accrued_at: Seconds = 0.0
     capacity: int | None = None
+    """The size of the card: what NVML says, else what all containers agree on, else unknown."""
+    measured: int | None = None
+    """The size of the card, as NVML says."""
     drained: bool = False
     paused: str | None = None
     """The reason why no container gets it: `paused` or `drained`."""

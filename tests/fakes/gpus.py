@@ -73,6 +73,9 @@ class FakeLibrary:
     def close(self) -> None:
         pass
 
+    def tell(self) -> str:
+        return "NVML is a fake."
+
 
 @dataclass
 class FakeCluster:

@@ -98,9 +98,11 @@ def _survey(folder: str, tests: Sequence[str], mutants: list[Mutant], at_once: i
     """Run the survey in a process of its own, so that this one never imports what the mutants change."""
     paths = frozenset(str(file) for file in (ROOT / folder).rglob("*.py"))
     receive, send = os.pipe()
+    parent = os.getpid()
     if not (pid := os.fork()):
         code = 1
         try:
+            forks.end_with_parent(parent)
             os.close(receive)
             _send(send, _surveyed(mutants, paths, tests, at_once))
             code = 0
