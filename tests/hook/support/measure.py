@@ -78,13 +78,17 @@ def _turn(peer: Peer, connection: Connection, seconds: float) -> tuple[float, fl
     return began, took
 
 
-def measure_overhead(threads: int, *, launches: int = 100_000, rounds: int = 15, pairs: int = 4) -> tuple[float, float]:
+def measure_overhead(
+    threads: int, *, streams: int = 1, launches: int = 100_000, rounds: int = 15, pairs: int = 4
+) -> tuple[float, float]:
     """Return ns of processor time for a launch: bare, and hooked with the turn held; the least of alternating runs.
+
+    Each thread has so many streams, and uses them in turn.
 
     A round is shorter than a time slice: with more threads than processors each round of a longer one is interrupted.
     """
     with real_daemon() as machine:
-        command = [str(compiled("bench_launch")), str(threads), str(launches), str(rounds), "stream"]
+        command = [str(compiled("bench_launch")), str(threads), str(launches), str(rounds), str(streams)]
         runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
     return min(bare for bare, _ in runs), min(hooked for _, hooked in runs)
 
