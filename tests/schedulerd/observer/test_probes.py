@@ -162,9 +162,7 @@ def test_a_page_of_an_observer_without_a_turn_process_says_so(observer: Observer
     assert (status, b"nvshare_schedulerd_turn_loop_up 0\n" in page) == (200, True)
 
 
-def test_a_page_of_a_well_observer_says_which_nvml_answers(
-    observer: Observer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_a_well_observer_says_which_nvml_answers(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer, "healthy", lambda: "")
     observer.cards._library.told = "NVML is /x."
 
