@@ -56,8 +56,10 @@ static CUresult init_once(void) {
     sg_stretches = settings->stretch_before_ns || settings->stretch_after_ns || settings->launch_cost_ns ||
                    settings->event_cost_ns || settings->query_cost_ns;
     atexit(end);
-    if (settings->charges_host_pages && !sg_start_host_pages())
+    if (settings->charges_host_pages && !sg_start_host_pages()) {
+        fprintf(stderr, "simgpu: SIMGPU_HOST_PAGES=on needs a thread and address space; raise ulimit -v and -u\n");
         return CUDA_ERROR_OPERATING_SYSTEM;
+    }
     pthread_atfork(NULL, NULL, become_unready);
     atomic_store(&sg_ready, true);
     return CUDA_SUCCESS;

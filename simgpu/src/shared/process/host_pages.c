@@ -17,7 +17,7 @@
 
 #define PAGE 4096ull
 #define LOOK_NS 10000000
-#define MOST_BYTES (1ull << 42) /* address space, not memory */
+#define MOST_BYTES (1ull << 38) /* address space, not memory */
 
 static char *pages;
 static uint64_t held;
