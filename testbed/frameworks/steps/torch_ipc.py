@@ -2,10 +2,10 @@
 
 import sys
 import time
+from multiprocessing.reduction import ForkingPickler
 
 import torch
 import torch.multiprocessing as mp
-from torch.multiprocessing.reductions import ForkingPickler
 
 from testbed.frameworks.steps.report import Facts, tell
 
