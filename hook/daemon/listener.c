@@ -24,6 +24,7 @@
 #include "process/clock.h"
 #include "process/environment.h"
 #include "process/lock_order.h"
+#include "process/log.h"
 
 #define MOST_DESCRIPTORS 4
 #define UNSENT_BYTES 65536
@@ -31,7 +32,9 @@
 static struct {
     const struct daemon_handler *handler;
     int socket, wake;
-    bool is_started;
+    bool is_started, is_overrun;
+    atomic_bool is_ending;
+    int error; /* of the last attempt to connect; 0: it was connected */
     size_t unread, unsent;
     int descriptors[MOST_DESCRIPTORS], descriptor_count;
     uint64_t tried_ns;
@@ -57,9 +60,17 @@ static void flush_unsent(void) {
     }
 }
 
+/* A daemon that reads nothing for so long is not told half of what happened: the connection is made anew, with a hello that
+ * says all that holds. */
 void listener_send(const char *line, size_t length) {
-    if (self.socket < 0 || self.unsent + length > sizeof self.out)
+    if (self.socket < 0 || self.is_overrun)
         return;
+    if (self.unsent + length > sizeof self.out) {
+        self.is_overrun = true;
+        say("the scheduler has not read %zu bytes that were sent to it: connecting anew", self.unsent);
+        wake();
+        return;
+    }
     memcpy(self.out + self.unsent, line, length);
     self.unsent += length;
     flush_unsent();
@@ -76,6 +87,7 @@ static int connect_below(int folder, const char *name) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof address))
         return fd;
+    self.error = errno;
     if (fd >= 0)
         close(fd);
     return -1;
@@ -83,6 +95,7 @@ static int connect_below(int folder, const char *name) {
 
 static int connect_to_daemon(void) {
     int folder = open(environment_sockets(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    self.error = folder < 0 ? errno : 0;
     if (folder < 0)
         return -1;
     int fd = connect_below(folder, NVSHARE_PATHS_OWN_FOLDER "/" NVSHARE_PATHS_SOCKET_NAME);
@@ -101,8 +114,13 @@ static void hang_up(void) {
     close(self.socket);
     self.socket = -1;
     self.unread = self.unsent = 0;
+    self.is_overrun = false;
     drop_descriptors();
     self.handler->connected(false, now_ns());
+}
+
+const char *listener_trouble(void) {
+    return self.socket >= 0 ? "it is connected, and says nothing" : self.error ? strerror(self.error) : "no connection lasts";
 }
 
 static void try_to_connect(void) {
@@ -204,11 +222,14 @@ static void *listen_to_daemon(void *argument) {
         uint64_t retry = until_retry(now_ns());
         if (self.socket >= 0) {
             flush_unsent();
-            read_socket();
+            if (self.is_overrun)
+                hang_up();
+            else
+                read_socket();
             if (self.socket < 0)
                 retry = until_retry(now_ns()); /* it was lost just now: first at once */
         }
-        uint64_t pause = self.handler->tick(now_ns());
+        uint64_t pause = self.is_ending ? UINT64_MAX : self.handler->tick(now_ns());
         struct pollfd fds[2] = {{.fd = self.wake, .events = POLLIN},
                                 {.fd = self.socket, .events = (short)(POLLIN | (self.unsent ? POLLOUT : 0))}};
         lock_release(LOCK_TURNS);
@@ -217,11 +238,23 @@ static void *listen_to_daemon(void *argument) {
     return NULL;
 }
 
+bool listener_is_ending(void) { return atomic_load(&self.is_ending); }
+
+/* The driver's own handlers come after this one, since they were registered first: a question to it would come too late. */
+static void stop_asking(void) {
+    bool is_locked = lock_take_at_exit(LOCK_TURNS);
+    atomic_store(&self.is_ending, true);
+    if (is_locked)
+        lock_release(LOCK_TURNS);
+}
+
 bool listener_start(const struct daemon_handler *handler) {
+    static bool is_registered;
     lock_take(LOCK_LISTENER_START);
     if (!self.is_started) {
         pthread_t thread;
         self.handler = handler;
+        is_registered = is_registered || !atexit(stop_asking);
         sigset_t all, before;
         sigfillset(&all);
         self.wake = self.wake >= 0 ? self.wake : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -244,6 +277,6 @@ void listener_after_fork(void) {
     drop_descriptors();
     self.socket = self.wake = -1;
     self.unread = self.unsent = 0;
-    self.is_started = false;
+    self.is_started = self.is_overrun = false;
     self.tried_ns = 0;
 }

@@ -22,6 +22,10 @@ struct daemon_handler {
 bool listener_start(const struct daemon_handler *handler);
 /* Sends a line, or keeps it until the socket takes it.  The caller holds the lock of the turns. */
 void listener_send(const char *line, size_t length);
+/* Why no daemon answers, in words.  The caller holds the lock of the turns. */
+const char *listener_trouble(void);
+/* The process ends: the thread goes on with the lines, but calls no handler that may ask the driver. */
+bool listener_is_ending(void);
 void listener_after_fork(void);
 
 #endif

@@ -12,6 +12,8 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef int CUdevice_attribute;
 typedef int CUmemPool_attribute;
+typedef int CUmemRangeHandleType;
+typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
 typedef int CUstreamCaptureStatus;
 typedef int CUdriverProcAddressQueryResult;
@@ -52,6 +54,7 @@ INCOMPLETE(CUmemDecompressParams)
 INCOMPLETE(CUstreamBatchMemOpParams)
 INCOMPLETE(CUstreamCigCaptureParams)
 INCOMPLETE(CUgraphEdgeData)
+INCOMPLETE(CUipcMemHandle)
 INCOMPLETE(CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS)
 INCOMPLETE(CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS)
 #undef INCOMPLETE
@@ -155,6 +158,7 @@ enum {
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
+    CUDA_ERROR_NOT_PERMITTED = 800,
 };
 
 enum { NVML_ERROR_FUNCTION_NOT_FOUND = 13 };

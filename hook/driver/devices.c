@@ -12,9 +12,11 @@
 #include "driver/lookup.h"
 
 #define MOST_DEVICES 64
+#define LARGEST_CARD (UINT64_C(1) << 48) /* its number has fewer digits than its place in the list */
 
 static char uuids[NVSHARE_SHARED_MEMORY_MOST_GPUS][UUID_TEXT];
 static atomic_int count;
+static bool is_listed_for_good;
 static _Atomic signed char places[MOST_DEVICES]; /* 0: not asked yet; else 2 + place */
 static _Atomic CUdevice ordinals[NVSHARE_SHARED_MEMORY_MOST_GPUS]; /* two threads may find the same one at once */
 
@@ -46,44 +48,67 @@ static bool read_uuid(CUdevice device, char *into) {
     return true;
 }
 
-static bool uuid_by_driver(int index, char *uuid) {
+/* Reads the UUID and the size of a device; false without the UUID. */
+typedef bool read_device(int index, char *uuid, uint64_t *bytes);
+
+static bool read_by_driver(int index, char *uuid, uint64_t *bytes) {
     CUdevice device;
-    return driver.cuDeviceGet(&device, index) == CUDA_SUCCESS && read_uuid(device, uuid);
+    size_t total = 0;
+    if (driver.cuDeviceGet(&device, index) != CUDA_SUCCESS || !read_uuid(device, uuid))
+        return false;
+    bool is_told = DRIVER_HAS(cuDeviceTotalMem_v2) && driver.cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS;
+    *bytes = is_told ? total : 0;
+    return true;
 }
 
-static bool uuid_by_nvml(int index, char *uuid) {
+static bool read_by_nvml(int index, char *uuid, uint64_t *bytes) {
     nvmlDevice_t device;
-    return !driver.nvmlDeviceGetHandleByIndex_v2((unsigned)index, &device) && !driver.nvmlDeviceGetUUID(device, uuid, UUID_TEXT);
+    nvmlMemory_t memory;
+    if (driver.nvmlDeviceGetHandleByIndex_v2((unsigned)index, &device) || driver.nvmlDeviceGetUUID(device, uuid, UUID_TEXT))
+        return false;
+    bool is_told = DRIVER_HAS(nvmlDeviceGetMemoryInfo) && !driver.nvmlDeviceGetMemoryInfo(device, &memory);
+    *bytes = is_told ? memory.total : 0;
+    return true;
 }
 
 /* A program that only looks, as nvidia-smi does, never starts the driver: NVML knows the devices as well. */
-static int count_visible(bool (**read)(int index, char *uuid)) {
+static int count_visible(read_device **read) {
     int count = 0;
     unsigned int by_nvml = 0;
-    *read = uuid_by_driver;
+    *read = read_by_driver;
     if (DRIVER_HAS(cuDeviceGetCount) && driver.cuDeviceGetCount(&count) == CUDA_SUCCESS)
         return count;
-    *read = uuid_by_nvml;
+    *read = read_by_nvml;
     bool is_told = DRIVER_HAS(nvmlDeviceGetCount_v2) && DRIVER_HAS(nvmlDeviceGetHandleByIndex_v2) &&
                    DRIVER_HAS(nvmlDeviceGetUUID) && !driver.nvmlDeviceGetCount_v2(&by_nvml);
     return is_told ? (int)by_nvml : 0;
 }
 
 void devices_look_up(void) {
-    bool (*ignored)(int index, char *uuid);
+    read_device *ignored;
     count_visible(&ignored);
 }
 
-int devices_list_visible(char *into, size_t size) {
-    bool (*read)(int index, char *uuid);
-    size_t at = 0;
-    into[0] = 0;
-    for (int i = 0, count = count_visible(&read); i < count && i < MOST_DEVICES; i++) {
-        char uuid[UUID_TEXT];
-        if (read(i, uuid) && at < size)
-            at += (size_t)snprintf(into + at, size - at, "%s%s", at ? "," : "", uuid);
+static bool list_visible(struct visible *into) {
+    read_device *read;
+    size_t at = 0, bytes_at = 0;
+    uint64_t bytes;
+    char uuid[UUID_TEXT];
+    for (int i = 0, count = count_visible(&read); i < count && i < NVSHARE_SHARED_MEMORY_MOST_GPUS; i++) {
+        if (!read(i, uuid, &bytes))
+            continue;
+        const char *before = at ? "," : "";
+        at += (size_t)snprintf(into->uuids + at, sizeof into->uuids - at, "%s%s", before, uuid);
+        bytes_at += (size_t)snprintf(into->bytes + bytes_at, sizeof into->bytes - bytes_at, "%s%llu", before,
+                                     bytes < LARGEST_CARD ? (unsigned long long)bytes : 0);
     }
-    return at > 0 && at < size;
+    is_listed_for_good = at && read == read_by_driver; /* NVML may show more than the driver will */
+    return at > 0;
+}
+
+const struct visible *devices_list_visible(bool may_ask) {
+    static struct visible visible;
+    return is_listed_for_good || (may_ask && list_visible(&visible)) ? &visible : NULL;
 }
 
 int devices_count(void) { return atomic_load(&count); }
@@ -157,5 +182,6 @@ CUdevice devices_ordinal(int place) { return atomic_load(&ordinals[place]); }
 
 void devices_forget(void) {
     atomic_store(&count, 0);
+    is_listed_for_good = false;
     forget_places();
 }

@@ -4,13 +4,20 @@
 #ifndef NVSHARE_DEVICES_H
 #define NVSHARE_DEVICES_H
 
+#include <stdbool.h>
+
 #include "driver/driver.h"
 #include "nvshare_contract.h"
 
 #define UUID_TEXT 48 /* GPU- or MIG-, 36 characters, and room */
 
-/* The UUIDs of the devices that this process sees, joined by commas; 0 when the driver does not answer. */
-int devices_list_visible(char *into, size_t size);
+/* The devices that this process sees: lists joined by commas, in the same order.  A size is 0 where it is not told. */
+struct visible {
+    char uuids[NVSHARE_SHARED_MEMORY_MOST_GPUS * UUID_TEXT], bytes[NVSHARE_SHARED_MEMORY_MOST_GPUS * 16];
+};
+/* NULL when the driver does not answer.  What it has answered once stays: after that it need not be asked.  The caller holds
+ * the lock of the turns. */
+const struct visible *devices_list_visible(bool may_ask);
 /* Finds the functions for devices_list_visible, which the listener calls under a lock: it must not wait for the loader. */
 void devices_look_up(void);
 /* Takes over the list of a welcome; returns the number of GPUs of the container. */

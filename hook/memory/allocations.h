@@ -10,7 +10,8 @@
 
 #include "driver/driver.h"
 
-enum memory_kind { PAGEABLE, UNPAGEABLE };
+/* OWN_MANAGED: managed memory that the program itself asked for.  It can page, and only a cap bounds it. */
+enum memory_kind { PAGEABLE, UNPAGEABLE, OWN_MANAGED };
 /* The space of an allocation's name: names of different spaces may be equal numbers. */
 enum memory_space { POINTER, POOL_HANDLE, MAPPING, ARRAY, MIPMAP };
 
@@ -26,7 +27,7 @@ struct allocation {
     };
     int references;
     signed char gpu;
-    unsigned char kind : 1, space : 3, owner : 2, is_used : 1, is_pooled : 1;
+    unsigned short kind : 2, space : 3, owner : 2, is_used : 1, is_pooled : 1;
 };
 
 void allocations_add(const struct allocation *allocation);

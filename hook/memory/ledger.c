@@ -55,12 +55,11 @@ void ledger_publish(int gpu, enum field field, uint64_t value) {
         atomic_store_explicit(self.own[gpu] + field, value, memory_order_relaxed);
 }
 
-uint64_t ledger_sum(int gpu, enum field first, enum field second) {
+uint64_t ledger_sum(int gpu, enum field field) {
     uint64_t sum = 0;
     int column = self.columns[gpu];
     for (unsigned slot = 0, count = slots_in_use(); slot < count; slot++)
-        sum += atomic_load_explicit(field_at(slot, column, first), memory_order_relaxed) +
-               atomic_load_explicit(field_at(slot, column, second), memory_order_relaxed);
+        sum += atomic_load_explicit(field_at(slot, column, field), memory_order_relaxed);
     return sum;
 }
 
@@ -80,6 +79,15 @@ void ledger_show_drain(int gpu, uint64_t word) {
         atomic_store(line_of(self.slot) + 1, word);
     if (self.own[gpu])
         atomic_store(self.own[gpu] + FIELDS, word);
+    lock_release(LOCK_MEMORY);
+}
+
+void ledger_show_time(int gpu, uint64_t in_flight_ns, uint64_t longest_ns) {
+    lock_take(LOCK_MEMORY);
+    if (self.own[gpu]) {
+        atomic_store(self.own[gpu] + NVSHARE_SHARED_MEMORY_LEDGER_IN_FLIGHT / sizeof(uint64_t), in_flight_ns);
+        atomic_store(self.own[gpu] + NVSHARE_SHARED_MEMORY_LEDGER_LONGEST / sizeof(uint64_t), longest_ns);
+    }
     lock_release(LOCK_MEMORY);
 }
 

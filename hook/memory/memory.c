@@ -27,6 +27,7 @@
 
 struct own {
     uint64_t fields[FIELDS]; /* as in the ledger */
+    uint64_t own_managed;    /* as there, of the pageable bytes */
     uint64_t headroom, told, card;
     uint64_t pooled, kept; /* of what is counted: in use from pools, and free in them */
     atomic_int is_managed; /* 0: not asked; 1: yes; 2: no */
@@ -40,14 +41,25 @@ static struct {
 
 /* ------------------------------------------------------------------------------------------------ the ledger */
 
-static void publish(int gpu, enum field field) {
-    ledger_publish(gpu, field, self.own[gpu].fields[field]);
-    if (self.cap != UINT64_MAX)
-        atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
+static uint64_t *field_of(int gpu, enum field field) {
+    return field == LEDGER_OWN_MANAGED ? &self.own[gpu].own_managed : &self.own[gpu].fields[field];
 }
 
-static uint64_t sum_of(int gpu, enum field first, enum field second) {
-    return ledger_has(gpu) ? ledger_sum(gpu, first, second) : self.own[gpu].fields[first] + self.own[gpu].fields[second];
+static void publish(int gpu, enum field field) {
+    ledger_publish(gpu, field, *field_of(gpu, field));
+    atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
+}
+
+static uint64_t sum_of(int gpu, enum field field) {
+    return ledger_has(gpu) ? ledger_sum(gpu, field) : *field_of(gpu, field);
+}
+
+static uint64_t allocated_of(int gpu) { return sum_of(gpu, LEDGER_PAGEABLE) + sum_of(gpu, LEDGER_UNPAGEABLE); }
+
+/* What the card bounds where no cap does: everything but the program's own managed memory. */
+static uint64_t bounded_by_card(int gpu) {
+    uint64_t all = allocated_of(gpu) + sum_of(gpu, LEDGER_CONTEXT), free_of_it = sum_of(gpu, LEDGER_OWN_MANAGED);
+    return all > free_of_it ? all - free_of_it : 0;
 }
 
 void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, bool is_plain) {
@@ -59,6 +71,7 @@ void memory_adopt(void *ledger, const char *list, unsigned slot, uint64_t cap, b
         self.own[gpu].headroom = self.own[gpu].told = 0;
         for (int field = 0; field < FIELDS; field++)
             publish(gpu, (enum field)field);
+        publish(gpu, LEDGER_OWN_MANAGED);
     }
     lock_release(LOCK_MEMORY);
 }
@@ -80,10 +93,25 @@ static void touch(int gpu) {
     publish(gpu, LEDGER_CONTEXT);
 }
 
+static void change(int gpu, enum field field, uint64_t bytes, bool is_less) {
+    uint64_t *value = field_of(gpu, field);
+    *value = !is_less ? *value + bytes : *value > bytes ? *value - bytes : 0;
+    publish(gpu, field);
+}
+
+/* The part that the card does not bound is added first and taken last: in between, another process sees too little that the
+ * card bounds, and none is refused for bytes that do not count. */
+static void change_kind(int gpu, enum memory_kind kind, uint64_t bytes, bool is_less) {
+    if (kind == OWN_MANAGED && !is_less)
+        change(gpu, LEDGER_OWN_MANAGED, bytes, is_less);
+    change(gpu, kind == UNPAGEABLE ? LEDGER_UNPAGEABLE : LEDGER_PAGEABLE, bytes, is_less);
+    if (kind == OWN_MANAGED && is_less)
+        change(gpu, LEDGER_OWN_MANAGED, bytes, is_less);
+}
+
 static void add(int gpu, enum memory_kind kind, uint64_t bytes) {
     touch(gpu);
-    self.own[gpu].fields[kind] += bytes;
-    publish(gpu, (enum field)kind);
+    change_kind(gpu, kind, bytes, false);
 }
 
 /* Of what was admitted: a claim that is taken back was never held. */
@@ -98,11 +126,7 @@ static void raise_peak(int gpu) {
 }
 
 /* For a claim that was refused: it had not taken any of the headroom yet. */
-static void take_back(int gpu, enum memory_kind kind, uint64_t bytes) {
-    uint64_t *field = &self.own[gpu].fields[kind];
-    *field -= bytes < *field ? bytes : *field;
-    publish(gpu, (enum field)kind);
-}
+static void take_back(int gpu, enum memory_kind kind, uint64_t bytes) { change_kind(gpu, kind, bytes, true); }
 
 /* What was held once, the container may grow by again. */
 static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
@@ -118,10 +142,14 @@ static void keep(int gpu, uint64_t bytes) {
     self.own[gpu].kept += bytes;
 }
 
+/* A cap may be larger than the card.  Without one the card is the end, as for a program without us: else one that allocates
+ * until it is refused, as caching allocators do, would take all memory of the host. */
 static bool is_over(int gpu, enum memory_kind kind) {
-    if (self.cap != UINT64_MAX && sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) > self.cap)
+    if (self.cap != UINT64_MAX && allocated_of(gpu) > self.cap)
         return true;
-    return kind == UNPAGEABLE && sum_of(gpu, LEDGER_UNPAGEABLE, LEDGER_CONTEXT) > card_bytes(gpu);
+    if (kind == UNPAGEABLE && sum_of(gpu, LEDGER_UNPAGEABLE) + sum_of(gpu, LEDGER_CONTEXT) > card_bytes(gpu))
+        return true;
+    return kind != OWN_MANAGED && self.cap == UINT64_MAX && bounded_by_card(gpu) > card_bytes(gpu);
 }
 
 /* The bytes to ask the daemon for before this claim may stand; 0: what was granted suffices. */
@@ -131,7 +159,7 @@ static uint64_t growth_to_ask(int gpu, uint64_t bytes) {
         own->headroom -= bytes;
         return 0;
     }
-    return sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE) + HEADROOM * ledger_processes();
+    return allocated_of(gpu) + HEADROOM * ledger_processes();
 }
 
 static bool must_tell(int gpu) {
@@ -166,7 +194,7 @@ struct claim memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
     uint64_t wish = claim.is_refused ? 0 : growth_to_ask(gpu, bytes);
     if (wish) {
         claim.wish = wish < self.cap ? wish : self.cap;
-        claim.need = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
+        claim.need = allocated_of(gpu);
     }
     if (claim.is_refused)
         take_back(gpu, kind, bytes);
@@ -215,6 +243,15 @@ bool memory_take(enum memory_space space, uint64_t name, struct allocation *take
         *taken = *found;
         allocations_remove(found);
     }
+    lock_release(LOCK_MEMORY);
+    return found != NULL;
+}
+
+bool memory_find_kind(enum memory_space space, uint64_t name, enum memory_kind *kind) {
+    lock_take(LOCK_MEMORY);
+    const struct allocation *found = allocations_find(space, name);
+    if (found)
+        *kind = (enum memory_kind)found->kind;
     lock_release(LOCK_MEMORY);
     return found != NULL;
 }
@@ -340,9 +377,18 @@ uint64_t memory_cap(void) { return self.cap; }
 
 uint64_t memory_container_use(int gpu) {
     lock_take(LOCK_MEMORY);
-    uint64_t sum = sum_of(gpu, LEDGER_PAGEABLE, LEDGER_UNPAGEABLE);
+    uint64_t sum = allocated_of(gpu);
     lock_release(LOCK_MEMORY);
     return sum;
+}
+
+uint64_t memory_left(int gpu, uint64_t card) {
+    lock_take(LOCK_MEMORY);
+    touch(gpu); /* who asks has a context */
+    uint64_t all = self.cap < card ? self.cap : card;
+    uint64_t used = self.cap == UINT64_MAX ? bounded_by_card(gpu) : allocated_of(gpu);
+    lock_release(LOCK_MEMORY);
+    return all > used ? all - used : 0;
 }
 
 struct memory_use memory_own_use(int gpu) {

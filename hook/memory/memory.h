@@ -46,6 +46,7 @@ void memory_expect_less(int gpu); /* the daemon was told of less use: the next g
 void memory_remember(const struct allocation *allocation);
 /* Takes an allocation off the list, leaving its bytes counted; false when it is not there. */
 bool memory_take(enum memory_space space, uint64_t name, struct allocation *taken);
+bool memory_find_kind(enum memory_space space, uint64_t name, enum memory_kind *kind); /* false: it is not there */
 /* The same, and its bytes are not counted any more.  The bytes of a pooled one still count, as kept by its pool. */
 struct forgotten {
     int gpu; /* -1: it is not there, or its bytes are not counted here */
@@ -68,6 +69,8 @@ uint64_t memory_kept(int gpu);
 bool memory_is_managed(int gpu);
 uint64_t memory_cap(void);             /* UINT64_MAX: none */
 uint64_t memory_container_use(int gpu); /* over all processes of the container */
+/* The bytes that the container may still allocate on a card of that size.  Without a cap, contexts take part of the card. */
+uint64_t memory_left(int gpu, uint64_t card);
 struct memory_use memory_own_use(int gpu);
 uint64_t memory_peak(void);
 

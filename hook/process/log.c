@@ -29,7 +29,7 @@ void log_check_level(void) {
 }
 
 static void write_line(const char *format, va_list arguments) {
-    char text[512];
+    char text[1024];
     int head = snprintf(text, sizeof text, "nvshare: ");
     int length = vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
     size_t end = strnlen(text, sizeof text - 2);

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool turns_ready(void);               /* waits for the first welcome; false: the driver is not usable, and reports it */
+bool turns_ready(void);               /* waits for the first welcome; false: refused, or the driver is not usable, and reports it */
+/* The scheduler has refused this process, which was never welcomed: calls that need a turn or memory return an error.  At the
+ * end of fruitless calls of turns_ready; it may be over when the next one asks. */
+bool turns_are_refused(void);
 bool turns_ready_soon(void);          /* for queries: waits at most 2 s, once in a process; then false until a welcome */
 void turns_tell_use(int gpu);         /* the allocated memory on the GPU has changed by a step */
 struct slot;

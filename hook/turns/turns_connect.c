@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/listener.h"
 #include "driver/devices.h"
 #include "flight/flight.h"
 #include "process/clock.h"
@@ -64,7 +65,8 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
         return false;
     }
     int gpu_count = devices_adopt(list);
-    flight_set_bound((unsigned)line_number(line, "flight_ms", NVSHARE_WIRE_FLIGHT_MS), (unsigned)gpu_count);
+    flight_set_bound((unsigned)line_number(line, "flight_ms", NVSHARE_WIRE_FLIGHT_MS),
+                     (unsigned)line_number(line, "alone_flight_ms", NVSHARE_WIRE_ALONE_FLIGHT_MS), (unsigned)gpu_count);
     adopt_words(page, list);
     memory_adopt(has_ledger ? map_ledger(descriptors[1], list) : NULL, list, (unsigned)line_number(line, "slot", 0),
                  line_number(line, "memory", UINT64_MAX), kind && !strcmp(kind, "plain"));
@@ -75,12 +77,15 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
     state.announce_ns = line_number(line, "announce_ms", NVSHARE_WIRE_ANNOUNCE_MS) * MS;
     state.is_welcomed = state.is_current = true;
     state.is_unscheduled = false;
+    turns_end_trouble();
     memset(state.reserved, 0, sizeof state.reserved);
     for (int gpu = 0; gpu < gpu_count; gpu++)
         if (state.places[gpu].waiters && state.places[gpu].phase == NO_TURN_HELD)
             ask_for(gpu);
-    for (int gpu = 0; gpu < gpu_count; gpu++)
+    for (int gpu = 0; gpu < gpu_count; gpu++) {
         tell_use(gpu); /* to a new daemon it is news */
+        state.places[gpu].time_before_ns = flight_look(gpu).busy_ns;
+    }
     pthread_cond_broadcast(&state.changed);
     return true;
 }
@@ -111,13 +116,15 @@ static size_t add_environment(char *into, size_t at, size_t size) {
 }
 
 size_t turns_hello(char *into, size_t size) {
-    char visible[NVSHARE_LINE_LONGEST * 3 / 4]; /* 63 GPUs and no more */
-    if (!devices_list_visible(visible, sizeof visible))
+    const struct visible *visible = turns_may_say_hello(now_ns()) ? devices_list_visible(!listener_is_ending()) : NULL;
+    if (!visible)
         return 0;
-    size_t at = (size_t)snprintf(into, size, "hello v=%d pid=%d gpus=%s", NVSHARE_WIRE_VERSION, (int)getpid(), visible);
+    size_t at = (size_t)snprintf(into, size, "hello v=%d pid=%d gpus=%s", NVSHARE_WIRE_VERSION, (int)getpid(), visible->uuids);
     at = add_held(into, at, size, false);
     at = add_held(into, at, size, true);
     at = add_environment(into, at, size);
+    if (at + strlen(" card_bytes=") + strlen(visible->bytes) + 2 <= size) /* the daemon can do without */
+        at += (size_t)snprintf(into + at, size - at, " card_bytes=%s", visible->bytes);
     if (at + 2 > size)
         return 0;
     into[at++] = '\n';

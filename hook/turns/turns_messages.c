@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver/devices.h"
+#include "flight/flight.h"
 #include "process/clock.h"
 #include "process/log.h"
 #include "turns/turns_state.h"
@@ -33,6 +34,7 @@ static void hear_wanted(const struct line *line) {
         state.places[gpu].is_wanted = true;
         state.places[gpu].keep_ns = line_number(line, "keep_ms", KEEP_MS) * MS;
         state.places[gpu].idle_since = 0;
+        flight_set_waited(gpu, true, UNKNOWN_NS);
     }
     state.totals.neighbours += is_first;
 }
@@ -74,6 +76,9 @@ static void hear_reserved(const struct line *line) {
     pthread_cond_broadcast(&state.changed);
 }
 
+/* Too many connections, or a hello that was too late, are refused without a verb. */
+static bool is_of_hello(const char *verb) { return !state.is_current && (!verb || !strcmp(verb, "hello")); }
+
 static void hear_error(const struct line *line) {
     const char *code = line_get(line, "code"), *message = line_get(line, "message"), *verb = line_get(line, "verb");
     if (verb && !strcmp(verb, "reserve")) {
@@ -92,6 +97,8 @@ bool turns_hear(struct line *line, const int *descriptors, int count) {
                  {"reserved", hear_reserved}, {"error", hear_error}};
     if (!strcmp(line->verb, "welcome"))
         return hear_welcome(line, descriptors, count);
+    if (!strcmp(line->verb, "error") && is_of_hello(line_get(line, "verb")))
+        return turns_hear_refusal(line, now_ns());
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (!strcmp(line->verb, verbs[i].verb))
             verbs[i].hear(line);

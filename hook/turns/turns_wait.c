@@ -18,6 +18,7 @@
 #include "turns/turns_state.h"
 
 #define PATIENCE_OF_QUESTIONS_NS (2000 * MS)
+#define TRIES_A_MINUTE (60 * 1000 / NVSHARE_WIRE_RETRY_MS)
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
 static const struct daemon_handler handler = {
@@ -36,18 +37,24 @@ static void prepare(void) {
     if (!state.is_welcomed)
         state.runs_on_loss = loss && !strcmp(loss, "run");
     lock_release(LOCK_TURNS);
-    while (!listener_start(&handler))
+    for (unsigned tries = 0; !listener_start(&handler); tries++) {
+        if (tries % TRIES_A_MINUTE == TRIES_A_MINUTE / 6)
+            say("no thread can be started to speak to the scheduler, and this process waits until it can. See its limit of"
+                " processes (pids.max, RLIMIT_NPROC)");
         usleep(NVSHARE_WIRE_RETRY_MS * 1000);
+    }
 }
 
 static bool wait_for_welcome(void) {
     NOT_CANCELLED;
     prepare();
     lock_take(LOCK_TURNS);
-    while (!is_ready())
+    state.welcome_waiters++;
+    while (!is_ready() && !turns_are_refused())
         lock_wait(LOCK_TURNS, &state.changed);
+    state.welcome_waiters--;
     lock_release(LOCK_TURNS);
-    return true;
+    return is_ready();
 }
 
 /* Where the driver refuses even to say which context is current (not initialised, or in a forked child), no hello can be
@@ -67,7 +74,7 @@ bool turns_ready_soon(void) {
     prepare();
     uint64_t never = 0;
     atomic_compare_exchange_strong(&state.answer_by, &never, now_ns() + PATIENCE_OF_QUESTIONS_NS);
-    while (!is_ready() && now_ns() < state.answer_by)
+    while (!is_ready() && !turns_are_refused() && now_ns() < state.answer_by)
         usleep(1000);
     return is_ready();
 }
@@ -102,6 +109,8 @@ bool turns_wait(int gpu, struct slot *slot) {
         lock_release(LOCK_TURNS);
         sleep_on(word, seen);
         lock_take(LOCK_TURNS);
+        if (UNLIKELY(listener_is_ending()))
+            turns_tick(now_ns()); /* the listener asks the driver nothing any more, and this call does anyway */
     }
     state.places[gpu].waiters--;
     state.places[gpu].idle_since = 0; /* it is about to launch */

@@ -48,6 +48,8 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
 
 /* ------------------------------------------------------------------------------------------------ in stream order */
 
+#define NOT_READY (-3) /* locate gives -1 and -2 */
+
 /* Where an allocation in stream order is counted. */
 struct target {
     int gpu; /* negative: not ours to count */
@@ -64,7 +66,7 @@ static int gpu_of_stream(CUstream stream, CUcontext *context) {
         *context = segment->context;
         return segment->gpu;
     }
-    return turns_ready() ? locate(stream, context) : -1;
+    return turns_ready() ? locate(stream, context) : NOT_READY;
 }
 
 /* The pool's GPU; of a pool that nobody was seen to make, the GPU whose default pool it is, else the stream's. */
@@ -94,7 +96,7 @@ static CUgraph graph_of(CUstream stream) {
 static CUresult claim_in_order(CUstream stream, CUmemoryPool pool, uint64_t bytes, struct target *target) {
     *target = (struct target){.gpu = gpu_of_stream(stream, &target->context)};
     if (target->gpu < -1 || inside_driver)
-        return CUDA_SUCCESS;
+        return UNCOUNTED(CUDA_SUCCESS);
     if (bytes > MEMORY_MOST_BYTES)
         return CUDA_ERROR_OUT_OF_MEMORY;
     target->graph = graph_of(stream);
@@ -136,8 +138,9 @@ static void settle_in_order(const struct target *target, CUresult result, CUdevi
     if (!DRIVER_HAS(function))                                                                                          \
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     struct target target;                                                                                               \
-    if (claim_in_order(stream, pool, bytesize, &target) != CUDA_SUCCESS)                                                \
-        return CUDA_ERROR_OUT_OF_MEMORY;                                                                                \
+    CUresult claimed = claim_in_order(stream, pool, bytesize, &target);                                                 \
+    if (claimed != CUDA_SUCCESS)                                                                                        \
+        return claimed;                                                                                                 \
     const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
     struct slot *slot = launch_begin(stream, &key);                                                                       \
     CUresult answer = INSIDE(driver.function arguments);                                                                \

@@ -19,7 +19,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, c
     int gpu = is_on_device ? locate_device(prop->location.id) : -1;
     if (gpu >= 0 && claims_make(gpu, UNPAGEABLE, size) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = driver.cuMemCreate(handle, size, prop, flags);
+    CUresult result = UNCOUNTED(driver.cuMemCreate(handle, size, prop, flags));
     if (gpu >= 0 && result == CUDA_SUCCESS)
         memory_remember(&(struct allocation){.name = *handle, .bytes = size, .gpu = (signed char)gpu, .kind = UNPAGEABLE,
                                              .space = POOL_HANDLE, .references = 1});
@@ -94,8 +94,10 @@ static uint64_t bytes_of_array(const CUDA_ARRAY3D_DESCRIPTOR *array) {
 static int claim_here(uint64_t bytes, CUcontext *context, CUresult *result) {
     *result = CUDA_SUCCESS;
     bool has_context = DRIVER_HAS(cuCtxGetCurrent) && driver.cuCtxGetCurrent(context) == CUDA_SUCCESS && *context;
-    if (inside_driver || !has_context || !turns_ready())
+    if (inside_driver || !has_context || !turns_ready()) {
+        *result = UNCOUNTED(CUDA_SUCCESS);
         return -1;
+    }
     int gpu = locate_current();
     if (gpu >= 0)
         *result = claims_make(gpu, UNPAGEABLE, bytes);
@@ -158,8 +160,10 @@ EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARR
 
 static int claim_node(const CUDA_MEM_ALLOC_NODE_PARAMS *node, CUresult *result) {
     *result = CUDA_SUCCESS;
-    if (inside_driver || !node || !turns_ready())
+    if (inside_driver || !node || !turns_ready()) {
+        *result = UNCOUNTED(CUDA_SUCCESS);
         return -1;
+    }
     int gpu = locate_device(node->poolProps.location.id);
     if (gpu >= 0)
         *result = claims_make(gpu, UNPAGEABLE, node->bytesize);

@@ -34,7 +34,7 @@ static int gpu_for_memory(CUcontext *context) {
 }
 
 static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum memory_kind kind, CUcontext context) {
-    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = kind & 1,
+    memory_remember(&(struct allocation){.name = pointer, .bytes = bytes, .gpu = (signed char)gpu, .kind = kind & 3,
                                          .space = POINTER, .context = context});
 }
 
@@ -43,7 +43,7 @@ static void remember_pointer(CUdeviceptr pointer, uint64_t bytes, int gpu, enum 
     CUcontext context = NULL;                                                                                           \
     int gpu = gpu_for_memory(&context);                                                                                 \
     if (gpu < 0)                                                                                                        \
-        return call;                                                                                                    \
+        return UNCOUNTED(call);                                                                                         \
     enum memory_kind how = kind;                                                                                        \
     uint64_t size = bytes;                                                                                              \
     if (claims_make(gpu, how, size) != CUDA_SUCCESS)                                                                   \
@@ -76,7 +76,7 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize) {
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
     if (!DRIVER_HAS(cuMemAllocManaged))
         return CUDA_ERROR_NOT_FOUND;
-    ALLOCATE(CUdeviceptr, dptr, bytesize, PAGEABLE, driver.cuMemAllocManaged(dptr, bytesize, flags));
+    ALLOCATE(CUdeviceptr, dptr, bytesize, OWN_MANAGED, driver.cuMemAllocManaged(dptr, bytesize, flags));
 }
 
 static uint64_t pitch_for(uint64_t width) {

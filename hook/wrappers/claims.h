@@ -22,6 +22,9 @@ void claims_settle_pools(int gpu);
 void claims_end_graph(CUgraph graph);
 void claims_end_contexts(void); /* after flight_after_end: forgets the memory of contexts that are gone */
 
+/* The answer to a call that is not counted: the driver's, but an error for a process that the scheduler has refused. */
+#define UNCOUNTED(call) (UNLIKELY(turns_are_refused()) ? CUDA_ERROR_NOT_PERMITTED : (call))
+
 /* A driver may call its own exported functions, which are wrapped too.  The memory inside one call is counted once. */
 extern __thread int inside_driver;
 #define INSIDE(call)                                                                                                    \

@@ -18,10 +18,9 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     if (gpu < 0)
         return result;
     claims_settle_pools(gpu);
-    uint64_t all = least(*total, memory_cap()), used = memory_container_use(gpu);
-    uint64_t left = all > used ? all - used : 0;
+    uint64_t left = memory_left(gpu, *total);
     *free = memory_is_managed(gpu) ? left : least(*free, left); /* what others hold there can be paged out, if it is managed */
-    *total = all;
+    *total = least(*total, memory_cap());
     return result;
 }
 

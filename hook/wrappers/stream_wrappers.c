@@ -16,6 +16,8 @@ EXPORT CUresult cuStreamDestroy(CUstream hStream) { END_STREAM(cuStreamDestroy, 
     CUstream stream = uploads ? instantiateParams->hUploadStream : NULL;                                                \
     const struct key key = plain_key((uintptr_t)&driver.function, 0);                                                   \
     struct slot *slot = uploads ? launch_begin(stream ? stream : own_default, &key) : NULL;                               \
+    if (uploads && IS_REFUSED(slot))                                                                                    \
+        return CUDA_ERROR_NOT_PERMITTED;                                                                                \
     CUresult result = driver.function(phGraphExec, hGraph, instantiateParams);                                          \
     launch_end(slot);                                                                                                   \
     return result
@@ -43,6 +45,8 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchP
     }
     const struct key key = plain_key((uintptr_t)(launchParamsList ? launchParamsList->function : NULL), numDevices);
     struct slot *slot = launch_begin(launchParamsList && numDevices ? launchParamsList->hStream : NULL, &key);
+    if (IS_REFUSED(slot))
+        return CUDA_ERROR_NOT_PERMITTED;
     CUresult result = driver.cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
     launch_end(slot);
     return result;

@@ -25,6 +25,8 @@
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     const struct key key = work;                                                                                        \
     struct slot *slot = launch_begin(stream, &key);                                                                       \
+    if (IS_REFUSED(slot))                                                                                               \
+        return CUDA_ERROR_NOT_PERMITTED;                                                                                \
     CUresult result = driver.function arguments;                                                                        \
     launch_end(slot);                                                                                                   \
     return result

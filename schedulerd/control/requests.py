@@ -27,7 +27,7 @@ from contract.wire.control import (
 )
 from contract.wire.line import Line, encode
 from schedulerd.control.status import list_gpus, write_load, write_status
-from schedulerd.core import operator
+from schedulerd.core import card_size, operator
 from schedulerd.core.model import Gpu
 from schedulerd.core.node_state import Node
 from schedulerd.core.turns import Turns
@@ -133,7 +133,7 @@ class Requests:
     def _hear_of_card(self, report: CardReport) -> None:
         now = self.clock()
         self.node.hear(report.gpu, report.figures, now)
-        operator.set_capacity(self._turns, self._turns.add_gpu(report.gpu), report.figures.memory_total, now)
+        card_size.hear_nvml(self._turns, self._turns.add_gpu(report.gpu), report.figures.memory_total, now)
 
     def _hear_of_pod(self, report: PodReport) -> None:
         self._on_pod(report.key, report.facts)

@@ -35,6 +35,8 @@ class Hello:
     memory: int | None = None
     allocation: AllocationKind | None = None
     on_loss: OnLoss | None = None
+    card_bytes: tuple[int, ...] = ()
+    """The size of each card of `gpus`, in the same order; 0 where the process does not know it."""
 
 
 class Want(NamedTuple):
@@ -86,6 +88,7 @@ class Welcome:
     announce_ms: int
     grace_ms: int
     flight_ms: int
+    alone_flight_ms: int
 
 
 class Grant(NamedTuple):
@@ -98,6 +101,8 @@ class Grant(NamedTuple):
     waiting: bool = False
     keep_ms: int = 0
     """Only with `waiting`.  The meaning is that of `wanted`."""
+    quiet_ms: int = 0
+    """Only without `waiting`: for how long no container has waited for any of these GPUs."""
 
 
 class Wanted(NamedTuple):
@@ -134,6 +139,8 @@ class Complaint(NamedTuple):
     code: str
     message: str
     verb: str
+    wait: bool = False
+    """The answer may change, and the connection will be told."""
 
 
 Answer = Welcome | Grant | Wanted | Yield | Revoked | Reserved | Complaint

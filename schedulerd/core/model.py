@@ -16,6 +16,8 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   holders: turns, stage, deadline          Grants.turns, Gpu.holders, Turn            grants
 #   the processes that a turn waits for      Turn.processes_running                     grants; turns (done, leave)
 #   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock       grants (accrue); turns
+#   time in flight, the longest launch       Share.busy, .in_flight, .longest           in_flight
+#   when somebody last waited                Gpu.waited_at                              grants, turns, recovery
 #   memory counted and promised              Share, Gpu.needed, Gpu.reserving           memory (recount), turns
 #   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained            operator
 #   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns, recovery, grants
@@ -25,6 +27,7 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   when to look again                       Gpu.alarm, Grants.soonest                  grants (ring, wake)
 #   what the shell is to do                  Grants.orders                              each adds; take_orders takes
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -65,6 +68,8 @@ class Rules:
     """The memory that the context of a process takes on a card.  Nobody reports it."""
     grace: Seconds = numbers.GRACE_MS / 1000
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
+    alone_flight: Seconds = numbers.ALONE_FLIGHT_MS / 1000
+    """How much work a process may have in flight while no other container waits.  The grace is longer."""
     hush: Seconds = 0.001
     """A turn younger than this is left alone.  Most short turns end by then, and their processes need no `wanted`."""
     keep: Seconds = 0.005
@@ -94,6 +99,15 @@ class Container:
     on_loss: OnLoss = OnLoss.WAIT
 
 
+def usual_allocation(gpus: Sequence[str]) -> AllocationKind:
+    """Return the kind of memory of a container that does not say which it wants.
+
+    Programs on several GPUs share memory between processes and with network cards (NCCL, vLLM, torch.multiprocessing,
+    RDMA), and the driver refuses that for managed memory.
+    """
+    return AllocationKind.MANAGED if len(gpus) == 1 else AllocationKind.PLAIN
+
+
 class Stage(Enum):
     """The state of a turn: it goes on, or its processes were asked to yield."""
 
@@ -110,6 +124,8 @@ class ContainerState:
     """It gets all its GPUs or none.  The reason is its mode, or that it jammed."""
     processes: dict[int, int] = field(default_factory=dict)
     """The ledger slot of each connected process."""
+    card_bytes: dict[str, int] = field(default_factory=dict)
+    """The sizes of its cards, as its processes say; believed only where NVML tells none."""
     pids: dict[int, int] = field(default_factory=dict)
     """The pid of each connected process, as the process says."""
     roster: tuple[int, ...] = ()
@@ -182,6 +198,8 @@ class Turn:
     """Its processes know that another container waits."""
     stage: Stage = Stage.RUNNING
     deadline: Seconds = FOREVER
+    extended: bool = False
+    """The deadline was moved for a long launch; that happens once."""
     reason: str = "overdue"
     """The reason that is given if it is revoked at the deadline."""
 
@@ -202,6 +220,8 @@ class Gpu:
     claim: Request | None = None
     reserving: dict[int, tuple[ContainerState, int]] = field(default_factory=dict)
     """The processes that wait for memory here, and the bytes that each asked for."""
+    waited_at: Seconds = -FOREVER
+    """When a container last waited for it."""
     grants: int = 0
     switches: int = 0
     last_holder: str = ""
@@ -210,6 +230,9 @@ class Gpu:
     never far ahead of it."""
     accrued_at: Seconds = 0.0
     capacity: int | None = None
+    """The size of the card: what NVML says, else what all containers agree on, else unknown."""
+    measured: int | None = None
+    """The size of the card, as NVML says."""
     drained: bool = False
     paused: str | None = None
     """The reason why no container gets it: `paused` or `drained`."""

@@ -64,15 +64,6 @@ def drain(turns: Turns, gpus: Iterable[Gpu], now: Seconds, *, at_once: bool) -> 
         pause(turns, chosen, now, why=DRAINED)
 
 
-def set_capacity(turns: Turns, gpu: Gpu, size: int | None, now: Seconds) -> None:
-    """Set the size of a card, as NVML says.  Without a size no containers run side by side."""
-    if gpu.capacity != size:
-        gpu.capacity = size
-        for container in gpu.containers.values():
-            memory.recount(turns.rules, gpu, container)
-        turns.grants.settle((gpu,), now)
-
-
 def set_facts(turns: Turns, facts: Container, now: Seconds) -> None:
     """Update the facts of a connected container by the cluster's answer.  Its GPUs stay the same."""
     container = turns.containers.get(facts.key)

@@ -14,7 +14,7 @@ from contract.allocation import Allocation, parse
 from contract.wire.control import PodFacts
 from contract.words.grammar import AllocationKind, Mode
 from contract.words.paths import ALLOCATION_FILE
-from schedulerd.core.model import Container
+from schedulerd.core.model import Container, usual_allocation
 from schedulerd.errors import NotYours
 
 POD_FILE = "pod.json"
@@ -67,5 +67,5 @@ def describe(allocation: Allocation, facts: PodFacts) -> Container:
         priority=facts.priority or usual.priority,
         quantum=None if facts.quantum_ms is None else facts.quantum_ms / 1000,
         memory=facts.memory,
-        allocation=facts.allocation or usual.allocation,
+        allocation=facts.allocation or usual_allocation(allocation.uuids),
     )

@@ -294,11 +294,12 @@ class AllocationRegistry:
             container = describe(waiting.allocation, facts)
             self.server.sessions.identified(waiting.client, container, self.server.loop.clock())
             return
-        if self.lookups.is_open(key):  # the cluster does not answer: this is decided again when it does
+        is_open = self.lookups.is_open(key)
+        if is_open:  # the cluster does not answer: this is decided again when it does
             self._doubted.setdefault(key, set()).add(waiting.client)
         else:  # the cluster has just confirmed it: processes of that pod are refused at once from now on
             self._foreign.setdefault(key, set()).add(foreign)
-        self.server.sessions.turned_away(waiting.client, self._not_yours(facts, foreign))
+        self.server.sessions.turned_away(waiting.client, self._not_yours(facts, foreign), wait=is_open)
 
     def _next_deadline(self) -> Seconds:
         return self._waiting[0].until if self._waiting else FOREVER

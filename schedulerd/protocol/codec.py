@@ -84,6 +84,10 @@ def _gpus(text: str) -> tuple[str, ...]:
     return gpus
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(map(_size, text.split(",")))
+
+
 def _held(text: str) -> tuple[messages.Held, ...]:
     pairs = (part.partition("@") for part in text.split(","))
     return tuple(messages.Held(_turn(turn), _gpu(gpu)) for turn, _, gpu in pairs)
@@ -98,9 +102,13 @@ def _reason(text: str) -> str:
 def _hello(words: Words) -> messages.Hello:
     if _read(words, "v", _matching(_NAME)) != str(numbers.VERSION):
         raise WrongVersion(f"this daemon speaks only version {numbers.VERSION}")
+    gpus, card_bytes = _read(words, "gpus", _gpus), _maybe(words, "card_bytes", _sizes) or ()
+    if card_bytes and len(card_bytes) != len(gpus):
+        raise BadForm(f"card_bytes has {len(card_bytes)} sizes for {len(gpus)} GPUs. Give one for each, in their order")
     return messages.Hello(
         pid=_read(words, "pid", _number(_COUNT, 0, 2**31)),
-        gpus=_read(words, "gpus", _gpus),
+        gpus=gpus,
+        card_bytes=card_bytes,
         holding=_maybe(words, "holding", _held) or (),
         shared=_maybe(words, "beside", _held) or (),
         container=_maybe(words, "container", _matching(_NAME)),
@@ -215,13 +223,15 @@ def _write_welcome(one: messages.Welcome) -> bytes:
         "announce_ms": str(one.announce_ms),
         "grace_ms": str(one.grace_ms),
         "flight_ms": str(one.flight_ms),
+        "alone_flight_ms": str(one.alone_flight_ms),
         "fds": "gate,ledger",
     }
     return encode(Line("welcome", words))
 
 
 def _write_grant(one: messages.Grant) -> bytes:
-    return f"grant turn={one.turn}{_after_the_turn(one[1:])}".encode()
+    quiet = "" if one.waiting else f" quiet_ms={one.quiet_ms}"
+    return f"grant turn={one.turn}{_after_the_turn(one[1:6])}{quiet}\n".encode()
 
 
 @lru_cache(maxsize=4096)
@@ -233,7 +243,7 @@ def _after_the_turn(grant: tuple[tuple[str, ...], int, bool, bool, int]) -> str:
     gpus, quantum_ms, shared, waiting, keep_ms = grant
     return (
         f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(shared)}"
-        f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}\n"
+        f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}"
     )
 
 
@@ -255,7 +265,8 @@ def _write_reserved(one: messages.Reserved) -> bytes:
 
 def _write_complaint(one: messages.Complaint) -> bytes:
     verb = {"verb": one.verb} if one.verb else {}
-    return encode(Line("error", {"code": one.code, **verb, "message": one.message[:400]}))
+    wait = {"wait": "1"} if one.wait else {}
+    return encode(Line("error", {"code": one.code, **verb, **wait, "message": one.message[:400]}))
 
 
 WRITERS: dict[type, Callable[..., bytes]] = {

@@ -12,8 +12,8 @@ from contract.wire import numbers
 from contract.wire.line import LONGEST, Line
 from contract.wire.shared_memory import LEDGER_SLOTS
 from contract.words.grammar import Mode
-from schedulerd.core import messages
-from schedulerd.core.model import UNKNOWN, Admit, Ask, Container, Hangup, Order, Tell
+from schedulerd.core import card_size, messages
+from schedulerd.core.model import UNKNOWN, Admit, Ask, Container, Hangup, Order, Tell, usual_allocation
 from schedulerd.core.turns import Turns
 from schedulerd.errors import HelloAgain, NoHello, NotYours, Refused, TooLong, TooMany
 from schedulerd.policies import FOREVER, Seconds
@@ -161,10 +161,10 @@ class Sessions:
             raise HelloAgain("hello was said already on this connection")
         self._handlers[type(message)](one.client, message, now)
 
-    def _refuse(self, one: Session, error: Refused, verb: str) -> None:
+    def _refuse(self, one: Session, error: Refused, verb: str, *, wait: bool = False) -> None:
         self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
         one.errors += 1
-        self._order(Tell((one.client,), messages.Complaint(error.code, str(error), verb)))
+        self._order(Tell((one.client,), messages.Complaint(error.code, str(error), verb, wait)))
         if error.closes or one.errors >= numbers.MAX_ERRORS:
             one.closing = True
             one.buffer = b""
@@ -198,12 +198,12 @@ class Sessions:
             one.hello = None
             self._refuse(one, error, "hello")
 
-    def turned_away(self, client: int, error: Refused) -> None:
-        """Refuse a client whose pod could not be verified."""
+    def turned_away(self, client: int, error: Refused, *, wait: bool) -> None:
+        """Refuse a client whose pod could not be verified.  With `wait` the cluster may yet say otherwise."""
         one = self.by_client.get(client)
         if one is not None and not one.closing:
             one.hello = None
-            self._refuse(one, error, "hello")
+            self._refuse(one, error, "hello", wait=wait)
 
     def _admit(self, one: Session, hello: messages.Hello, told: Container, now: Seconds) -> None:
         container = self.turns.containers.get(told.key)
@@ -219,6 +219,7 @@ class Sessions:
             mine = tuple(each for each in held if each.gpu in facts.gpus)
             self.turns.announce(one.client, mine, now, alone=alone)
         self.turns.came_back(one.client, now)
+        card_size.hear_process(self.turns, one.client, dict(zip(hello.gpus, hello.card_bytes, strict=False)), now)
 
     def _welcome(self, client: int, facts: Container, slot: int) -> messages.Welcome:
         rules = self.turns.rules
@@ -235,6 +236,7 @@ class Sessions:
             announce_ms=round(rules.announce * 1000),
             grace_ms=round(rules.grace * 1000),
             flight_ms=numbers.FLIGHT_MS,
+            alone_flight_ms=round(rules.alone_flight * 1000),
         )
 
     # ------------------------------------------------------------------ verbs
@@ -253,6 +255,6 @@ def believed(hello: messages.Hello) -> Container:
         priority=hello.priority or usual.priority,
         quantum=None if hello.quantum_ms is None else hello.quantum_ms / 1000,
         memory=hello.memory,
-        allocation=hello.allocation or usual.allocation,
+        allocation=hello.allocation or usual_allocation(hello.gpus),
         on_loss=hello.on_loss or usual.on_loss,
     )

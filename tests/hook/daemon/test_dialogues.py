@@ -19,7 +19,7 @@ from tests.hook.support.machine import Machine, compiled
 DIALOGUES = sorted((Path(__file__).parents[2] / "wire").glob("*.txt"))
 ACTED = [path for path in DIALOGUES if "! " in path.read_text()]
 SILENCE = 0.05
-PROBED = ("v", "gpus", "turn", "reason", "holding", "beside")
+PROBED = ("v", "gpus", "turn", "reason", "holding", "beside", "card_bytes")
 """The keys of the hook's lines that a dialogue speaks of; a pid is the machine's."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.wire.daemon import Peer
 from tests.hook.support.killing import kill_in_mid_allocation
 from tests.hook.support.machine import Machine, compiled
-from tests.hook.support.serving import MIB, serving
+from tests.hook.support.serving import GIB, MIB, serving
 
 WAYS = ["plain", "managed", "pitch", "in-stream", "from-pool", "physical", "array", "array-3d", "mipmaps", "graph-node"]
 
@@ -50,18 +50,62 @@ def test_the_cap_holds_over_all_processes_of_the_container(machine: Machine, pee
     assert total == 1024 * MIB
 
 
-@pytest.mark.parametrize(
-    ("allocation", "pieces", "result"),
-    [
-        pytest.param("managed", 20, 0, id="managed memory may exceed the card"),
-        pytest.param("plain", 15, 2, id="plain memory may not"),
-    ],
-)
-def test_without_a_cap(machine: Machine, peer: Peer, allocation: str, pieces: int, result: int) -> None:
+@pytest.mark.parametrize("allocation", ["managed", "plain"])
+def test_without_a_cap_the_card_is_the_end(machine: Machine, peer: Peer, allocation: str) -> None:
     with serving(peer, allocation=allocation):
         ended = machine.run(compiled("hold"), "1024", "20")
 
-    assert ended.well().split() == [str(pieces), str(result)]
+    assert ended.well().split() == ["15", "2"], "the 16th GiB has no room beside the context"
+
+
+def test_a_cap_may_say_more_than_the_card(machine: Machine, peer: Peer) -> None:
+    with serving(peer, allocation="managed", memory=18 * GIB):
+        ended = machine.run(compiled("hold"), "1024", "20")
+
+    assert ended.well().split() == ["18", "2"]
+
+
+def test_the_card_is_the_end_over_all_processes_of_the_container(machine: Machine, peer: Peer) -> None:
+    with serving(peer, allocation="managed"):
+        programs = [machine.start(compiled("hold"), "512", "100") for _ in range(3)]
+        held = [int(program.stdout.readline().split()[0]) for program in programs if program.stdout]
+        for program in programs:
+            program.communicate()
+
+    # 16 GiB, less 300 MiB for each of the contexts that were there then.
+    assert 29 <= sum(held) <= 31
+
+
+@pytest.mark.parametrize(
+    ("welcome", "asked"),
+    [
+        pytest.param({}, "own=18432:0 plain=15360:0 plain=1024:2", id="no cap: the card bounds only the rest"),
+        pytest.param({"memory": 20 * GIB}, "own=18432:0 plain=3072:2 plain=2048:0 own=1:2", id="a cap bounds both"),
+    ],
+)
+def test_managed_memory_of_the_programs_own_is_bounded_by_the_cap_alone(
+    machine: Machine, peer: Peer, welcome: dict[str, int], asked: str
+) -> None:
+    words, answers = zip(*(word.split(":") for word in asked.split()), strict=True)
+    with serving(peer, allocation="managed", **welcome):
+        out, _ = machine.start(compiled("asking"), *words).communicate()
+
+    assert tuple(out.split()) == answers
+
+
+@pytest.mark.parametrize("allocation", ["managed", "plain"])
+def test_without_a_cap_less_is_free_than_the_card_has_from_the_start(
+    machine: Machine, peer: Peer, allocation: str
+) -> None:
+    with serving(peer, allocation=allocation):
+        program = machine.start(compiled("asking"), "total", "left", "plain=1024", "left", "own=4096", "left")
+        out, _ = program.communicate()
+
+    total, at_first, first, then, second, at_last = map(int, out.split())
+    assert (first, second) == (0, 0)
+    assert 200 <= total - at_first <= 1024, "a context takes part of the card"
+    assert at_first - then == 1024
+    assert allocation == "plain" or at_last == then, "managed memory of the program's own takes none of the card's"
 
 
 def test_an_allocation_tells_what_kind_it_is(machine: Machine, peer: Peer) -> None:

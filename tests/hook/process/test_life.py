@@ -5,11 +5,12 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
-from tests.fakes.wire.client import Daemon
-from tests.fakes.wire.daemon import Connection, Peer
+from tests.fakes.wire.client import Daemon, running_daemon
+from tests.fakes.wire.daemon import Connection, Peer, Unheard
 from tests.hook.support.machine import Machine, compiled
 
 
@@ -61,6 +62,66 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
 
     assert program.wait(5) == 0
     program.communicate()
+
+
+@pytest.mark.parametrize("said", ["yield", "wanted"])
+def test_the_driver_is_asked_nothing_once_the_process_exits(machine: Machine, peer: Peer, said: str) -> None:
+    # Each time the listener would ask the driver again and again whether the kernel has ended.  It would be killed for
+    # that, or be told by a driver that has ended that the kernel has, too.
+    program = machine.start(compiled("at_exit"), "5")
+    assert program.stdin
+    assert program.stdout
+    connection = _serve_first(peer)
+    assert program.stdout.readline() == "in flight\n"
+    connection.say(said, turn=f"{peer.epoch}.1", grace_ms=5000, keep_ms=5)
+    program.stdin.write("\n")
+    program.stdin.flush()
+    while program.poll() is None:
+        with suppress(OSError):
+            connection.say("reserved", gpu=peer.gpus[0], bytes=1)  # wakes the listener
+        time.sleep(0.01)
+    program.communicate()
+
+    assert program.returncode == 0
+    with pytest.raises(Unheard, match="hung up"):  # and said nothing before
+        connection.hears_nothing(within=1)
+
+
+def test_a_daemon_that_comes_while_the_process_exits_gets_a_hello_all_the_same(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("at_exit"), "1000")
+    assert program.stdin
+    connection = _serve_first(peer)
+    assert program.stdout
+    program.stdout.readline()
+    peer.stop()
+    connection.close()
+    program.stdin.write("\n")
+    program.stdin.flush()
+    time.sleep(0.2)
+    late = Peer(machine.sockets, machine.uuids())
+    hello = late.accept().hear("hello")
+    program.kill()
+    program.communicate()
+    late.stop()
+
+    assert hello.words["gpus"] == machine.uuids()[0]
+
+
+def test_a_launch_in_an_exit_handler_still_gets_its_turn(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("at_exit"), "asks")
+    assert program.stdin
+    assert program.stdout
+    connection = _serve_first(peer)
+    assert program.stdout.readline() == "in flight\n"
+    connection.say("yield", turn=f"{peer.epoch}.1", grace_ms=5000)
+    peer.close_gate()
+    program.stdin.write("\n")
+    program.stdin.flush()
+    connection.hear("want", passing=("using", "done"))
+    peer.gate.set(0, 2)  # opens before any line is sent, and the process may be gone then
+
+    assert program.communicate(timeout=5)[0] == "launched\n"
+    assert program.returncode == 0
 
 
 @pytest.mark.parametrize("how", ["waiting", "pending"])
@@ -212,9 +273,9 @@ def test_a_log_level_that_is_none_is_said_once(machine: Machine) -> None:
     assert ended.said == "nvshare: NVSHARE_LOG=verbose is not known: write quiet, summary or debug\n"
 
 
-@pytest.mark.usefixtures("daemon")
 def test_a_kernel_that_suddenly_takes_much_longer_is_counted(machine: Machine) -> None:
-    ended = machine.run(compiled("changing"), "50", NVSHARE_LOG="summary")
+    with running_daemon(machine.sockets, "--alone-flight=0"):  # else all of it is in flight before the first has ended
+        ended = machine.run(compiled("changing"), "50", NVSHARE_LOG="summary")
 
     ended.well()
     assert int(ended.said.split("overruns=")[1]) >= 1

@@ -1,5 +1,5 @@
 /* Asks for memory word by word and prints each answer; what it got it holds until its input ends.
- * asking plain=MIB huge rows stream=MIB other-stream=MIB other-pool=MIB captured=MIB free free-in-stream keep trim … */
+ * asking plain=MIB own=MIB left total ipc ipc-within range huge rows stream=MIB other-stream=MIB other-pool=MIB captured=MIB free free-in-stream keep trim … */
 #include <unistd.h>
 
 #include "program.h"
@@ -15,6 +15,8 @@ CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode);
 CUresult cuStreamEndCapture(CUstream, CUgraph *);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *, CUgraph, unsigned long long);
 CUresult cuGraphLaunch(CUgraphExec, CUstream);
+CUresult cuIpcGetMemHandle(void *, CUdeviceptr);
+CUresult cuMemGetHandleForAddressRange(void *, CUdeviceptr, size_t, int, unsigned long long);
 
 static CUdeviceptr held[64];
 static int count_held;
@@ -22,6 +24,24 @@ static CUstream streams[2];
 static CUmemoryPool pools[2];
 
 static CUresult plain(size_t bytes) { return cuMemAlloc_v2(&held[count_held], bytes); }
+
+/* Managed memory of the program's own. */
+static CUresult own(size_t bytes) { return cuMemAllocManaged(&held[count_held], bytes, 1); }
+
+/* The answer is a number of MiB. */
+static CUresult left(size_t ignored) {
+    size_t free, total;
+    (void)ignored;
+    CHECK(cuMemGetInfo_v2(&free, &total));
+    return (CUresult)(free >> 20);
+}
+
+static CUresult total(size_t ignored) {
+    size_t free, all;
+    (void)ignored;
+    CHECK(cuMemGetInfo_v2(&free, &all));
+    return (CUresult)(all >> 20);
+}
 
 static CUresult huge(size_t bytes) {
     (void)bytes;
@@ -41,6 +61,25 @@ static CUresult other_stream(size_t bytes) { return cuMemAllocAsync(&held[count_
 
 static CUresult other_pool(size_t bytes) {
     return cuMemAllocFromPoolAsync(&held[count_held], bytes, pools[1], streams[0]);
+}
+
+/* Of what was allocated last, or of its middle. */
+static CUresult ipc(size_t ignored) {
+    char handle[64];
+    (void)ignored;
+    return cuIpcGetMemHandle(handle, held[count_held - 1]);
+}
+
+static CUresult ipc_within(size_t ignored) {
+    char handle[64];
+    (void)ignored;
+    return cuIpcGetMemHandle(handle, held[count_held - 1] + 4096);
+}
+
+static CUresult range(size_t ignored) {
+    int descriptor;
+    (void)ignored;
+    return cuMemGetHandleForAddressRange(&descriptor, held[count_held - 1], 4096, 1, 0);
 }
 
 static CUresult free_last(size_t ignored) {
@@ -111,12 +150,18 @@ static const struct {
     CUresult (*ask)(size_t bytes);
     int takes;
 } words_known[] = {{"plain", plain, 1},
+                   {"own", own, 1},
+                   {"left", left, 0},
+                   {"total", total, 0},
                    {"huge", huge, 1},
                    {"rows", rows, 1},
                    {"stream", stream, 1},
                    {"other-stream", other_stream, 1},
                    {"other-pool", other_pool, 1},
                    {"captured", captured, 0},
+                   {"ipc", ipc, 0},
+                   {"ipc-within", ipc_within, 0},
+                   {"range", range, 0},
                    {"free", free_last, 0},
                    {"free-in-stream", free_in_stream, 0},
                    {"keep", keep, 0},

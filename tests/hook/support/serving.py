@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from tests.fakes.wire.daemon import Connection, Peer, Unheard
 
 MIB = 1 << 20
+GIB = 1 << 30
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from contract.wire.load import QUERY
 from contract.wire.status import Status
 from contract.words.grammar import AllocationKind
 from schedulerd.control.client import ControlClient
-from schedulerd.core import operator
+from schedulerd.core import card_size
 from schedulerd.core.messages import Hello, Reserve, Using
 from schedulerd.core.model import MIB, Container, Rules
 from schedulerd.core.turns import Turns
@@ -115,8 +115,8 @@ class Liar(RuleBasedStateMachine):
 
     @rule(size=st.sampled_from([CARD, None, CARD]))
     def the_card_is_looked_at_again(self, size: int | None) -> None:
-        operator.set_capacity(self.floor.turns, self.floor.turns.gpu("GPU-1"), size, self.floor.now)
-        operator.set_capacity(self.floor.turns, self.floor.turns.gpu("GPU-1"), CARD, self.floor.now)
+        card_size.hear_nvml(self.floor.turns, self.floor.turns.gpu("GPU-1"), size, self.floor.now)
+        card_size.hear_nvml(self.floor.turns, self.floor.turns.gpu("GPU-1"), CARD, self.floor.now)
 
     @invariant()
     def neighbours_notice_nothing(self) -> None:

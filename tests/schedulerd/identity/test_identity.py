@@ -91,6 +91,25 @@ def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon: Node
     assert cluster.asked[0]["devices"] == "GPU-1__0,GPU-2__0"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "said", "kind"),
+    [
+        pytest.param(["GPU-1"], None, "managed", id="one GPU"),
+        pytest.param(["GPU-1", "GPU-2"], None, "plain", id="several: IPC and RDMA need plain memory"),
+        pytest.param(["GPU-1"], "plain", "plain", id="one GPU, and the pod wants plain"),
+        pytest.param(["GPU-1", "GPU-2"], "managed", "managed", id="several, and the pod wants managed"),
+    ],
+)
+def test_the_kind_of_memory_is_the_pods_word_or_the_usual_one(
+    daemon: NodeDaemon, gpus: list[str], said: str | None, kind: str
+) -> None:
+    words: dict[str, Any] = {"allocation": said} if said else {}
+    Cluster(daemon, **words)
+    _client, welcome = client_of(daemon.allocate("k1", *gpus), gpus=gpus[0])
+
+    assert welcome.words["allocation"] == kind
+
+
 def test_a_late_answer_takes_no_gpu_from_under_a_running_holder(daemon: NodeDaemon) -> None:
     """Tell a new cap late: the processes yield, as if another container waited, and connect again."""
     a, b = (client_of(known_to_the_cluster(daemon, key, "GPU-1"))[0] for key in ("ka", "kb"))
