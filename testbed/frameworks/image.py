@@ -71,8 +71,8 @@ def _fill(buildah: Buildah, container: str, found: wheels.Wheels, ours: Path) ->
     with tempfile.TemporaryDirectory() as name:
         made = Path(name) / "testbed" / "frameworks" / "steps"
         shutil.copytree(STEPS, made, ignore=shutil.ignore_patterns("__pycache__"))
-        for package in (made.parent, made.parent.parent):
-            (package / "__init__.py").touch()
+        for above in (made.parent, made.parent.parent):
+            (above / "__init__.py").touch()
         buildah.call("copy", container, name, f"{PLACE}/site/")
     for library in sorted(ours.glob("lib*.so*")):
         buildah.call("copy", container, str(library), f"{PLACE}/lib/")
