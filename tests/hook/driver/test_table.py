@@ -145,7 +145,7 @@ def test_the_library_exports_what_it_wraps_and_nothing_else() -> None:
 @pytest.mark.parametrize("name", ["dlopen", "dlsym", "dlvsym"])
 def test_the_c_library_s_function_is_jumped_to(name: str) -> None:
     # RTLD_NEXT and search paths go by the caller's address: a call in between would make us the caller.
-    words = ["objdump", "-d", "--no-show-raw-insn", HOOK, f"--disassemble={name}"]
+    words = ["objdump", "-d", "--no-show-raw-insn", str(HOOK), f"--disassemble={name}"]
     shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
     assert re.search(r"jmp\s+\*", shown), shown
