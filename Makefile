@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster test check lint types rooms native test-fast bench drills mutants gpu-check \
+.PHONY: help setup demo demo-cluster test check lint types rooms native test-fast bench drills frameworks mutants gpu-check \
         cluster-up cluster-down image lock clean
 
 help: ## list these targets
@@ -53,6 +53,9 @@ drills: setup ## full counts of drills and fuzzing, up to an hour: every tests/d
 
 mutants: setup ## break one line at a time of the pure folders: does a fast test notice? About an hour; ROOM=contract COUNT=50 SEED=2
 	@nice $(BIN)/python -m tests.runners.mutants $(ROOM) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
+
+frameworks: setup ## PyTorch, JAX and others on the software GPU: bare, hooked, beside a competitor (20 minutes cold; ONLY=jax)
+	@$(BIN)/python -m testbed.frameworks $(if $(ONLY),--only "$(ONLY)")
 
 gpu-check: setup ## the bench tables on a real card ("not run" where there is none)
 	@$(BIN)/python -m tests.runners.gpu_check

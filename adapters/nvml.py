@@ -1,11 +1,14 @@
 """NVML through `pynvml`: which GPUs there are, what each one is and does, and which XIDs were raised.
 
-Owns the translation of NVML's handles and errors.  A library or a GPU that does not answer is a `NoAnswer`; a figure
-that a GPU does not tell is None.  An open library keeps the list of GPUs that it was opened with: only one that is
-opened anew finds a GPU that came back.  Nothing here is safe for several threads: a room keeps to one, or takes a lock.
+Owns the translation of NVML's handles and errors, and which library is loaded: the loader's own first, then each that
+`driver_files` finds.  pynvml loads by name alone, so a library of another place is put under it by its absolute path.
+A library or a GPU that does not answer is a `NoAnswer`; a figure that a GPU does not tell is None.  An open library
+keeps the list of GPUs that it was opened with: only one that is opened anew finds a GPU that came back.
+Nothing here is safe for several threads: a room keeps to one, or takes a lock.
 """
 
 import contextlib
+import ctypes
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,14 +17,30 @@ from typing import Any, TypeVar
 
 import pynvml
 
+from adapters import driver_files
+from adapters.driver_files import Candidate, Found, Search
+
 log = logging.getLogger(__name__)
 _NO_NUMA = 0xFFFFFFFF
+_COMPUTE_MODES = {
+    pynvml.NVML_COMPUTEMODE_DEFAULT: "Default",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: "Exclusive_Thread",
+    pynvml.NVML_COMPUTEMODE_PROHIBITED: "Prohibited",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "Exclusive_Process",
+}
+"""In nvidia-smi's words."""
 _PCI_DEVICES = Path("/sys/bus/pci/devices")
 _UNTOLD = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_InvalidArgument)
 """How old drivers and odd cards say that they do not know; any other error means that the GPU does not answer."""
 T = TypeVar("T")
 Handle = Any
 """A GPU or MIG instance of the open library; worthless once it is closed."""
+
+
+_Source = Candidate | None
+"""None: whatever the loader finds by the library's name, as where NVIDIA's runtime puts it into the container."""
+_UNKNOWN = Candidate(Path(), Path())
+"""No library was opened yet."""
 
 
 class NoAnswer(Exception):
@@ -39,6 +58,8 @@ class Description:
     """Compute capability, as `9.0`."""
     pci: str
     numa: int | None
+    minor: int | None
+    """Its number in /dev/nvidia<n>."""
     mig: bool
     """MIG mode is on."""
 
@@ -67,20 +88,61 @@ class Xid:
 class Library:
     """The library of this process, NVIDIA's or the software GPU's, and its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root
         self._is_open = False
         self._events: Any = None
+        self._opened: _Source = _UNKNOWN
+        """What was opened last, which is tried first."""
+        self.found: Found | None = None
+        self.told = "NVML was not looked for yet."
+        """In one sentence: which library answers, or why none does and what to do."""
+        self.is_outdated = False
+        """The driver was upgraded, and this container has the former one's library: only a new container helps."""
 
     def open(self) -> int:
         """Open the library unless it is open, and return the number of GPUs; closed again where it raises NoAnswer."""
+        if not self._is_open:
+            self._find()
         try:
-            if not self._is_open:
-                pynvml.nvmlInit()
-                self._is_open = True
             return int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
             self.close()
             raise NoAnswer(f"NVML does not answer: {error}") from error
+
+    def _find(self) -> None:
+        """Open the first library that answers; a second of the same name is another one after a driver's upgrade."""
+        errors: dict[str, Exception] = {}
+        for source in self._sources():
+            try:
+                if source is not self._opened:
+                    _load(source)
+                pynvml.nvmlInit()
+            except (pynvml.NVMLError, OSError) as error:
+                self._opened = _UNKNOWN
+                errors[_name(source)] = error
+                continue
+            self._is_open, self._opened, self.is_outdated = True, source, False
+            self._note(_describe_found(source))
+            return
+        search = _explain(errors, self._roots(), is_named=self._root is not None)
+        self.found, self.told, self.is_outdated = None, search.tell(), search.mismatch
+        raise NoAnswer(self.told)
+
+    def _sources(self) -> Iterator[_Source]:
+        if self._opened is not _UNKNOWN:
+            yield self._opened
+        if self._root is None:
+            yield None
+        yield from driver_files.list_candidates(self._roots())
+
+    def _roots(self) -> tuple[Path, ...]:
+        return driver_files.ROOTS if self._root is None else (self._root,)
+
+    def _note(self, found: Found) -> None:
+        if found != self.found:
+            log.info("%s", found.tell())
+        self.found, self.told = found, found.tell()
 
     def close(self) -> None:
         """Free the events and the library; may be called again."""
@@ -119,6 +181,57 @@ class Library:
         return Xid(None if uuid is None else _text(uuid), int(event.eventData))
 
 
+def _load(source: _Source) -> None:
+    """Make pynvml use this library; it loads the loader's own by itself where it has none."""
+    pynvml.nvmlLib = None if source is None else ctypes.CDLL(str(source.file))
+    pynvml._nvmlGetFunctionPointer_cache.clear()  # else it would go on calling the former library
+
+
+def _name(source: _Source) -> str:
+    return f"the loader's own {driver_files.LIBRARY}" if source is None else str(source.file)
+
+
+def _describe_found(source: _Source) -> Found:
+    version = _ask(pynvml.nvmlSystemGetDriverVersion)
+    file = _file_of(pynvml.nvmlLib) if source is None else source.file
+    return Found(file, None if source is None else source.root, _text(version or ""))
+
+
+class _Symbol(ctypes.Structure):
+    """What `dladdr` answers."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def _file_of(library: Any) -> Path | None:
+    """Return the file of a loaded library; None where the loader does not say."""
+    if library is None:
+        return None
+    symbol = _Symbol()
+    address = ctypes.cast(library.nvmlInitWithFlags, ctypes.c_void_p)
+    told = ctypes.CDLL(None).dladdr(address, ctypes.byref(symbol))
+    return Path(symbol.file.decode(errors="replace")) if told and symbol.file else None
+
+
+def _explain(errors: Mapping[str, Exception], roots: tuple[Path, ...], *, is_named: bool) -> Search:
+    told = [error for error in errors.values() if isinstance(error, pynvml.NVMLError)]
+    return Search(
+        tried=tuple((name, str(error)) for name, error in errors.items()),
+        roots=roots,
+        mismatch=any(isinstance(error, pynvml.NVMLError_LibRmVersionMismatch) for error in told),
+        loaded=any(not isinstance(error, pynvml.NVMLError_LibraryNotFound) for error in told),
+        module=driver_files.read_module_version(),
+        is_named=is_named,
+        control=driver_files.look_at_node(driver_files.CONTROL_NODE),
+        node_is_mounted=driver_files.NODE_MOUNT.is_dir(),
+    )
+
+
 def find(index: int) -> Handle:
     """Return the GPU of that number; raises NoAnswer."""
     with _answering(f"GPU {index}"):
@@ -153,6 +266,7 @@ def describe(handle: Handle) -> Description:
             compute="" if major_minor is None else "{}.{}".format(*major_minor),
             pci=pci,
             numa=_numa(handle, pci),
+            minor=_ask(pynvml.nvmlDeviceGetMinorNumber, handle, errors=_UNTOLD),
             mig=_has_mig(handle, errors=_UNTOLD),
         )
 
@@ -169,6 +283,11 @@ def read_figures(handle: Handle) -> Figures:
         power=None if power is None else power / 1000,
         utilization=None if rates is None else rates.gpu / 100,
     )
+
+
+def read_compute_mode(handle: Handle) -> str:
+    """Return how many processes may use a GPU, in nvidia-smi's words; empty where it does not say."""
+    return _COMPUTE_MODES.get(_ask(pynvml.nvmlDeviceGetComputeMode, handle), "")
 
 
 def list_processes(handle: Handle) -> set[int]:

@@ -219,4 +219,5 @@ def _absolute(text: str) -> Path:
 TEXT = Kind("text", str)
 PATH = Kind("a path", Path)
 ABSOLUTE_PATH = Kind("an absolute path, such as /var/lib/nvshare", _absolute)
+AUTO_OR_PATH = Kind(f"auto, or {ABSOLUTE_PATH.form}", lambda text: None if text == "auto" else _absolute(text))
 PORT = whole(0, 65535, "a port")

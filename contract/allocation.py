@@ -20,6 +20,13 @@ class Allocation:
     uuids: tuple[str, ...]
     created: float
     """Seconds since the epoch; new each time the kubelet allocates these slots."""
+    names: tuple[str, ...] = ()
+    """The CDI devices that the kubelet was told for these slots in this life: one for each container that shares them.
+    Empty where the node takes no CDI devices."""
+    binding: int = 0
+    """How often the slots were bound to devices in this life; 0 before the first container starts."""
+    pod: str = ""
+    """The pod's UID as the kubelet has it, from the first start on; of a static pod it is the configuration's hash."""
 
     @property
     def container(self) -> str:
@@ -49,19 +56,29 @@ def render(allocation: Allocation) -> str:
         "uuids": list(allocation.uuids),
         "device_ids": list(allocation.device_ids),
         "created": allocation.created,
+        "names": list(allocation.names),
+        "binding": allocation.binding,
+        "pod": allocation.pod,
     }
     return json.dumps(record) + "\n"
 
 
 def parse(text: str) -> Allocation:
-    """Read the allocation from the text; raise BadAllocation where it is incomplete, as after a power cut."""
+    """Read the allocation from the text; raise BadAllocation where it is incomplete, as after a power cut.
+
+    A record without names is of a plugin that told the kubelet the key itself and bound the slots at once.
+    """
     try:
         record = json.loads(text)
+        key = str(record["key"])
         return Allocation(
-            key=str(record["key"]),
+            key=key,
             device_ids=tuple(map(str, record["device_ids"])),
             uuids=tuple(map(str, dict.fromkeys(record["uuids"]))),
             created=float(record["created"]),
+            names=tuple(map(str, record.get("names", [key]))),
+            binding=int(record.get("binding", 1)),
+            pod=str(record.get("pod", "")),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadAllocation(f"this is no allocation: {type(error).__name__}: {error}") from None

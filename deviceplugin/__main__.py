@@ -1,7 +1,7 @@
-"""`nvshare-device-plugin`: `serve` on a node, `explain` a choice anywhere, `healthz` for probes.
+"""`nvshare-device-plugin`: `serve` and `doctor` on a node, `explain` a choice anywhere, `healthz` for probes.
 
 The module owns the command line: it reads flags, sets up logging, and turns our errors into one sentence and an exit
-code.
+code.  `doctor` has its own: 0 all is well, 1 something is missing or wrong, 2 it was called wrongly.
 """
 
 import argparse
@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 
 from adapters.pages.health import ask_health
 from deviceplugin import explain, settings
-from deviceplugin.errors import DevicePluginError, NotWell
+from deviceplugin.errors import BadSetting, DevicePluginError, NotWell
 
 _PROBE_SECONDS = 4.0
 """Less than a kubelet waits, so that the sentence reaches its event."""
+_BAD_USE = 2
+"""As argparse ends for a flag that does not exist."""
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,18 @@ def _serve(given: argparse.Namespace) -> int:
 def _explain(given: argparse.Namespace) -> int:
     print(explain.explain(given))
     return 0
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from deviceplugin.doctor.run import examine_node
+
+    logging.getLogger().setLevel(logging.WARNING)  # its report says what the log would
+    try:
+        read = settings.read_settings(vars(given), os.environ, settings.TABLE.read_file(given.settings))
+    except BadSetting as error:
+        print(f"nvshare-device-plugin: {error}", file=sys.stderr)
+        return _BAD_USE
+    return examine_node(read, as_json=given.json)
 
 
 def _healthz(given: argparse.Namespace) -> int:
@@ -59,6 +73,15 @@ def build_parser() -> argparse.ArgumentParser:
     probing = commands.add_parser("healthz", help="ask the plugin that runs here whether it is well")
     settings.HEALTH_SOCKET.add_flag(probing)
     probing.set_defaults(run=_healthz)
+    examining = commands.add_parser(
+        "doctor",
+        help="check this node, and say what is missing and how to fix it",
+        description="Check this node: one line each with OK, MISSING, WRONG or UNSEEN, and the fix.",
+        epilog="Exit code: 0 all is well, 1 something is missing or wrong, 2 bad use.",
+    )
+    settings.TABLE.add_flags(examining)
+    examining.add_argument("--json", action="store_true", help="a list of findings instead of lines")
+    examining.set_defaults(run=_doctor)
     explaining = commands.add_parser("explain", help="which slots a container would get, and why")
     explain.add_arguments(explaining)
     explaining.set_defaults(run=_explain)

@@ -35,6 +35,10 @@ class BadSpec(DevicePluginError):
     """A CDI spec that a container runtime would refuse."""
 
 
+class NoDevices(DevicePluginError):
+    """This node's CDI specs do not give a GPU its devices; its containers wait."""
+
+
 class Refused(DevicePluginError):
     """A call of the kubelet is refused with a reason."""
 
@@ -48,6 +52,7 @@ SAME_GPU = ReasonCode("SameGpu")
 TOO_MANY = ReasonCode("TooManyForContainer")
 NOTHING_ASKED = ReasonCode("NothingAsked")
 NODE_NOT_READY = ReasonCode("NodeNotReady")
+NO_DEVICES = ReasonCode("NoGpuDevices")
 ALLOCATION_FAILED = ReasonCode("AllocationFailed")
-REFUSALS = (UNKNOWN_DEVICE, SAME_GPU, TOO_MANY, NOTHING_ASKED, NODE_NOT_READY, ALLOCATION_FAILED)
+REFUSALS = (UNKNOWN_DEVICE, SAME_GPU, TOO_MANY, NOTHING_ASKED, NODE_NOT_READY, NO_DEVICES, ALLOCATION_FAILED)
 """Every code that Allocate or PreStartContainer may give, in the order of their checks."""

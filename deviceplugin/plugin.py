@@ -23,18 +23,23 @@ from adapters.pages.server import Server
 from contract.words import names, paths
 from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
-from deviceplugin.core.events import Allocated, CallRefused, PluginEvent, Tell, node_event_of
+from deviceplugin.core.events import Allocated, CallRefused, DevicesFound, PluginEvent, Tell, node_event_of
 from deviceplugin.core.retention import Ownership
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
+from deviceplugin.gpus.cards import GpuLibrary, Nvml
 from deviceplugin.gpus.monitor import Monitor
-from deviceplugin.gpus.nvml import GpuLibrary, Nvml
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.kubelet.pod_resources import KubeletPods
 from deviceplugin.kubelet.registrar import KubeletSide, Registrar
+from deviceplugin.kubelet.told import ask_checkpoint
+from deviceplugin.node.bindings import Bindings
+from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.cdi_support import Injection
 from deviceplugin.node.files import NodeFiles
+from deviceplugin.node.gpu_devices import DeviceFinder
+from deviceplugin.node.kind import refuse_unfit_node
 from deviceplugin.node.load import LoadMemory, ask_once, keep_load, policy_now
 from deviceplugin.node.prestart import NodeCheck
 from deviceplugin.node.state_file import StateFile
@@ -61,7 +66,7 @@ class Plugin:
     ) -> None:
         self.settings = settings
         self.has_failed = False
-        self._cluster, self._listener = cluster, listener
+        self._library, self._cluster, self._listener = library, cluster, listener
         self._is_serving = self._is_prepared = False
         self.registry = CollectorRegistry()
         self._counts = Counts(self.registry)
@@ -71,6 +76,15 @@ class Plugin:
         self._drained = StateFile(settings.layout.root / _DRAINED)
         self._injection = Injection(settings.inject, settings.layout.root, cluster)
         self.files = NodeFiles(settings.layout, hook_source=settings.hook_file, uses_cdi=False)
+        self._cdi_folders = CdiFolders(settings.static_cdi_folder, settings.layout.cdi)
+        self.devices = DeviceFinder(
+            self._cdi_folders,
+            settings.layout.root,
+            wanted=settings.devices,
+            inventory=lambda: self.publisher.device_list.inventory,
+            takes_cdi=lambda: self.files.uses_cdi,
+            tell=self.tell,
+        )
         self.ownership_reader = OwnershipReader(
             kubelet=KubeletPods(settings.pod_resources_socket, names.RESOURCE),
             checkpoint=settings.kubelet_folder / FILE_NAME,
@@ -99,7 +113,7 @@ class Plugin:
         node_event = node_event_of(event)
         if node_event is not None and self._cluster is not None:
             self._cluster.tell(node_event)
-        if isinstance(event, Allocated):
+        if isinstance(event, Allocated | DevicesFound):
             self.reconciler.wake()
         if isinstance(event, CallRefused) and event.refusal.code == SAME_GPU:
             self.reconciler.note_refused_size(event.size)
@@ -124,11 +138,13 @@ class Plugin:
                     registrar.run(stop)
 
     def _prepare(self, stop: threading.Event) -> None:
+        refuse_unfit_node(self.settings.hook_file)
         # not earlier: another worker may have found out while we were a spare
         self.files.uses_cdi = self._injection.decide()
         self.files.prepare()
         self._learn_drained()  # before the first list is sent
         self._scan_first(stop)
+        self.devices.now()  # says it before the first container
         self.reconciler.repair(Ownership())  # from the folders alone, since containers may start before the first look
         self.ownership_reader.look_for_foreign()
         self._is_prepared = True
@@ -136,13 +152,19 @@ class Plugin:
     def why_not_healthy(self) -> str:
         """Return a sentence, or an empty text while all is well."""
         if not self._is_prepared:
-            return "The node is not prepared yet. See the log: without a driver NVML does not answer."
+            return f"The node is not prepared yet. {self._library.tell()}"
+        if self._library.needs_new_container():  # the kubelet makes one when its probe fails
+            return self._library.tell()
         return f"No GPU gets new containers: {health.STUCK}." if self.monitor.is_stuck else ""
+
+    def _what_is_well(self) -> str:
+        """Return what probes print.  A node whose devices are refused is well: a restart would not help it."""
+        return f"The node is prepared, and GPUs are watched. {self._library.tell()} {self.devices.now().sentence()}"
 
     @contextlib.contextmanager
     def _served(self) -> Iterator[None]:
         """Serve metrics on the port for everyone, and health for probes on both places."""
-        health = health_page(self.why_not_healthy, lambda: "The node is prepared, and GPUs are watched.")
+        health = health_page(self.why_not_healthy, self._what_is_well)
         port, path = self.settings.metrics_port, self.settings.health_socket
         with contextlib.ExitStack() as ending:
             if port is not None:
@@ -190,20 +212,27 @@ class Plugin:
             ("guard", partial(self.monitor.guard, stop)),
             ("load", partial(keep_load, self.settings.control_socket, self.memory, self._on_load, stop)),
             ("reconciler", partial(self.reconciler.run, stop)),
+            ("cdi", partial(self._cdi_folders.follow, self._look_at_devices, stop.wait)),
             ("injection", partial(self._injection.keep_asking, self._on_injection, stop)),
             *([("events", self._cluster.tell_events)] if self._cluster is not None else []),
         ]
+
+    def _look_at_devices(self) -> None:
+        self.devices.now()
 
     def _scan_first(self, stop: threading.Event) -> None:
         """Scan, and wait for the driver: a node may start us before it."""
         if self.monitor.has_scanned:  # as a spare, some seconds ago
             self.monitor.keep_up()
             return
+        said = ""
         while not stop.is_set():
             try:
                 inventory = self.monitor.scan()
             except NvmlUnavailable as error:
-                log.warning("%s Trying again in %g s.", error, self.settings.times.check)
+                if str(error) != said:
+                    log.warning("%s Trying again every %g s.", error, self.settings.times.check)
+                said = str(error)
                 stop.wait(self.settings.times.check)
             else:
                 log.info("%d GPUs are shared, %d are not", len(inventory.shared), len(inventory.refused))
@@ -236,6 +265,12 @@ class Plugin:
             publisher=self.publisher,
             files=self.files,
             tell=self.tell,
+            bindings=Bindings(
+                files=self.files,
+                devices=self.devices.now,
+                ask_kubelet=ask_checkpoint(self.settings.kubelet_folder / FILE_NAME, names.RESOURCE),
+                tell=self.tell,
+            ),
             start_check=NodeCheck(self.files, self.memory.scheduler_answers, self.tell),
             policy=lambda: policy_now(self.memory, self.settings.strategy, self.settings.weights),
             max_per_container=self.settings.max_per_container,
@@ -248,6 +283,7 @@ class Plugin:
             ownership_reader=self.ownership_reader,
             times=self.settings.times,
             cluster=cluster,
+            devices=lambda: self.devices.now().source,
         )
 
 
@@ -285,7 +321,7 @@ def serve(settings: Settings, is_turn: Callable[[float], bool] = lambda _: True)
     """Wait for our turn while looking ahead, then run until SIGTERM or SIGINT."""
     stop = stop_when_told()
     cluster = KubernetesCluster(settings.node_name, settings.kubeconfig) if settings.node_name else None
-    plugin, wait = Plugin(settings, Nvml(), cluster), 0.0
+    plugin, wait = Plugin(settings, Nvml(settings.driver_root), cluster), 0.0
     while not is_turn(wait):
         if stop.is_set():
             return 0

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from contract.words.node import DevicesFrom
 from deviceplugin.core import node_writes, retention
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.checkpoint import IdSet
@@ -37,6 +38,8 @@ class ReconcilerParts:
     ownership_reader: OwnershipReader
     times: Times
     cluster: Cluster | None = None
+    devices: Callable[[], DevicesFrom | None] = lambda: None
+    """Return where containers' device nodes come from, for the Node's label."""
     clock: Callable[[], float] = time.monotonic
 
 
@@ -103,20 +106,19 @@ class Reconciler:
         self.look(ownership, is_newest=not self._urgent.is_set())
 
     def repair(self, ownership: Ownership) -> None:
-        """Write again what a reboot or a person removed: specs of existing folders, folders of slots in use."""
+        """Write again what a person removed: folders of slots in use.
+
+        Their CDI specs are written when a container starts, which knows their names from the kubelet.
+        """
         self._parts.files.prepare()
         files, inventory = self._parts.files, self._parts.publisher.device_list.inventory
-        wanted = {allocation.key: allocation for allocation in files.read_all()}
         for ids in {frozenset(each.device_ids) for each in ownership.assignments} | (ownership.kept or frozenset()):
             try:
                 allocation = allocate(sorted(ids), inventory, most=0, now=time.time())
             except Refused:
                 continue  # its GPU is no longer shared
-            wanted.setdefault(allocation.key, allocation)
-        for allocation in wanted.values():
-            if not files.is_whole(allocation):
-                log.info("allocation %s was incomplete on the node and was written again", allocation.key)
-                files.write(allocation)
+            if files.write_missing(allocation):
+                log.info("allocation %s was missing on the node and was written again", allocation.key)
         for key in files.broken_keys():
             files.remove_broken(key)
 
@@ -156,7 +158,7 @@ class Reconciler:
         free = retention.free_slots(device_list, ownership)
         if is_newest and enough_room(device_list, free, self._refused_size):
             self._refused_size = 0
-        words = describe_node(device_list, free, refused_size=self._refused_size)
+        words = describe_node(device_list, free, refused_size=self._refused_size, devices=parts.devices())
         is_urgent = self._report.told is None or words.labels != self._report.told.labels
         if parts.cluster is None or not node_writes.must_write_labels(self._report, words, now=now, urgent=is_urgent):
             return

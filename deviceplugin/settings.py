@@ -10,10 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from adapters.options import ABSOLUTE_PATH, PORT, TEXT, Kind, Option, Table, one_of, read_text, whole
+from adapters.options import ABSOLUTE_PATH, AUTO_OR_PATH, PORT, TEXT, Kind, Option, Table, one_of, read_text, whole
 from contract.sharing.placement import Strategy
 from contract.sharing.scoring import Weights
 from contract.words import names, paths
+from contract.words.node import DevicesFrom
 from deviceplugin.core.inventory import Rules
 from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout
@@ -62,6 +63,10 @@ class Settings:
     pod_resources_socket: Path = Path(paths.POD_RESOURCES_SOCKET)
     control_socket: Path = Path(paths.NODE_CONTROL_SOCKET)
     """Where the scheduler answers the load query."""
+    static_cdi_folder: Path = Path(paths.STATIC_CDI_SPECS)
+    """Where NVIDIA's CDI specs may lie besides `layout.cdi`; only read."""
+    devices: DevicesFrom | None = None
+    """Where containers' device nodes come from; None: whatever is found."""
     hook_file: Path = Path(paths.CONTAINER_HOOK)
     """The hook that came with the image."""
     rules: Rules = field(default_factory=lambda: Rules(slots=names.SLOTS_PER_GPU))
@@ -71,6 +76,8 @@ class Settings:
     inject: Inject = Inject.AUTO
     max_per_container: int = 0
     """The most vGPUs of one container; 0: as many as there are GPUs."""
+    driver_root: Path | None = None
+    """Where NVIDIA's driver lies; None: as the loader finds it, else the usual roots are searched."""
     node_name: str = ""
     """Empty: the plugin sends nothing to the cluster."""
     kubeconfig: str = ""
@@ -111,25 +118,34 @@ _TIMES: tuple[tuple[str, str], ...] = (
     ("others", "a GPU of another plugin is shared when it was not seen for this time"),
     ("load_fresh", "older load is not used"),
 )
+_AUTO = "auto"
+DEVICES = one_of(
+    (_AUTO, *(source for source in DevicesFrom if source is not DevicesFrom.REFUSED)),
+    lambda text: None if text == _AUTO else DevicesFrom(text),
+)
 HEALTH_SOCKET = Option(
     "health_socket",
     Kind(f"{ABSOLUTE_PATH.form}, or off", _path_or_off),
     paths.DEVICE_PLUGIN_HEALTH_SOCKET,
     "where `healthz` asks",
 )
+DRIVER_ROOT = Option("driver_root", AUTO_OR_PATH, "auto", "the root below which NVIDIA's driver lies")
 OPTIONS: tuple[Option, ...] = (
     Option("node_root", ABSOLUTE_PATH, paths.NODE_ROOT, "our folder on the node, at the same path here"),
     Option("cdi_folder", ABSOLUTE_PATH, paths.CDI_SPECS, "where the runtime reads CDI specs"),
+    Option("static_cdi_folder", ABSOLUTE_PATH, paths.STATIC_CDI_SPECS, "where NVIDIA's CDI specs may lie too"),
     Option("kubelet_folder", ABSOLUTE_PATH, paths.KUBELET_PLUGINS, "the kubelet's folder of device plugins"),
     Option("pod_resources_socket", ABSOLUTE_PATH, paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources API"),
     Option("control_socket", ABSOLUTE_PATH, paths.NODE_CONTROL_SOCKET, "the scheduler's control socket"),
     Option("hook_file", ABSOLUTE_PATH, paths.CONTAINER_HOOK, "libnvshare.so as it came with the image"),
+    DRIVER_ROOT,
     Option("slots", SLOTS, str(names.SLOTS_PER_GPU), "slots a GPU"),
     Option("slots_for", TEXT, "", "slots for a UUID or a model, as in 'NVIDIA L4=4'", many=True),
     Option("exclude", TEXT, "", "UUIDs or models not to share, with commas between them", many=True),
     Option("strategy", STRATEGY, Strategy.SPREAD, "which GPU comes first"),
     Option("weights", _WEIGHTS, "", "place by load too; without it by count only"),
     Option("inject", one_of(tuple(Inject), Inject), Inject.AUTO, "how hook, socket and GPUs reach a container"),
+    Option("devices", DEVICES, _AUTO, "where the GPUs' device nodes and driver files come from"),
     Option("max_per_container", whole(0, MAX_SLOTS), "0", "most vGPUs of one container; 0: no limit"),
     Option("also_mount", TEXT, "", "HOST:CONTAINER, a folder in every container, writable", many=True),
     Option("also_env", TEXT, "", "NAME=VALUE, a variable in every container", many=True),
@@ -174,7 +190,8 @@ def build(values: Mapping[str, Any]) -> Settings:
 
 
 _AS_THEY_ARE = (
-    *("kubelet_folder", "pod_resources_socket", "control_socket", "hook_file"),
+    *("kubelet_folder", "pod_resources_socket", "control_socket", "hook_file", "driver_root"),
+    *("static_cdi_folder", "devices"),
     *("strategy", "weights", "inject", "node_name", "kubeconfig", "metrics_port", "health_socket"),
 )
 

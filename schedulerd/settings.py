@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from adapters.options import PATH, PORT, TEXT, Kind, Option, Table, one_of
+from adapters.options import AUTO_OR_PATH, PATH, PORT, TEXT, Kind, Option, Table, one_of
 from contract.wire.control import AskHealth, AskReadiness, Request
 from contract.words import names, paths
 from contract.words.grammar import read_memory_bytes, read_quantum_ms
@@ -66,6 +66,7 @@ def _percent(text: str) -> float:
 _DURATION = "a duration from 1ms to 3600s, such as 500ms or 30s"
 _QUANTITY = "a whole Kubernetes quantity of bytes, such as 256Mi"
 _TIME = Kind(_DURATION, _seconds)
+_TIME_OR_0 = Kind(f"0, or {_DURATION}", lambda text: 0.0 if text == "0" else _seconds(text))
 _BYTES = Kind(_QUANTITY, _size)
 _POLICY = one_of(tuple(POLICIES))
 _SIDE_BY_SIDE = one_of(("when-it-fits", "never"))
@@ -87,11 +88,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("card_reserve", _BYTES, "256Mi", "left free on a card that containers share side by side"),
     Option("context_size", _BYTES, "300Mi", "what a process's context takes on a card"),
     Option("grace", _TIME, "5s", "from being asked to yield to being shut out"),
+    Option("alone_flight", _TIME_OR_0, "1s", "work in flight of a program that is alone; 0: always 20ms"),
     Option("announce", _TIME, "2s", "how long a holder goes on without a daemon"),
     Option("keep", _TIME, "5ms", "how long a wanted holder may be idle"),
     Option("observer", one_of(tuple(Observer), Observer), Observer.SPAWN, "who starts the second process"),
     Option("metrics_port", PORT, str(names.METRICS_PORT), "HTTP: /metrics, /healthz; 0 takes a free one"),
     Option("pod_resources", PATH, paths.POD_RESOURCES_SOCKET, "the kubelet's pod-resources socket"),
+    Option("driver_root", AUTO_OR_PATH, "auto", "the root below which NVIDIA's driver lies"),
     Option("node", TEXT, "", "this node, whose pods to watch; without it the API is not asked"),
     Option("log_level", _LEVEL, "info", "how much is said"),
 )
@@ -116,11 +119,13 @@ class Settings:
     card_reserve: int
     context_size: int
     grace: float
+    alone_flight: float
     announce: float
     keep: float
     observer: Observer
     metrics_port: int
     pod_resources: Path
+    driver_root: Path | None
     node: str
     log_level: str
 
@@ -137,6 +142,8 @@ class Settings:
             card_reserve=self.card_reserve,
             context_bytes=self.context_size,
             grace=self.grace,
+            # A holder that was alone must have ended its work within the grace.
+            alone_flight=min(self.alone_flight, self.grace / 2),
             announce=self.announce,
             keep=self.keep,
         )

@@ -22,6 +22,8 @@ class Gpu:
     """Compute capability, as `9.0`."""
     pci: str = ""
     numa: int | None = None
+    minor: int | None = None
+    """The card's number in /dev/nvidia<n>."""
     mig: bool = False
     """MIG mode is on: the card is cut into instances.  Such a card is refused."""
 

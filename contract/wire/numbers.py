@@ -6,7 +6,9 @@ ANNOUNCE_MS = 2000
 GRACE_MS = 5000
 """How long a holder may take to drain before its gate is closed."""
 FLIGHT_MS = 20
-"""How much work a process keeps in flight, unless one launch is longer."""
+"""How much work a process keeps in flight in a stream while another container waits, unless one launch is longer."""
+ALONE_FLIGHT_MS = 1000
+"""How much it keeps in flight at most while no other container waits.  The operator may set another value."""
 RETRY_MS = 50
 """The time between two attempts of a client to reach its daemon."""
 HELLO_SECONDS = 10

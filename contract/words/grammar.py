@@ -166,6 +166,8 @@ POD_ANNOTATIONS: tuple[Word, ...] = (
 )
 WRITTEN_BY_US = (names.INJECTED, names.REDUCED_FROM)
 """Pod annotations that the webhook writes; it replaces a user's own value."""
+LABELS_WRITTEN_BY_US = (names.VGPU_LABEL,)
+"""Pod labels that the webhook writes; it replaces a user's own value."""
 
 
 def read_word(word: Word, text: str) -> object:

@@ -30,9 +30,15 @@ QUANTUM = "nvshare.com/quantum"
 WEIGHT = "nvshare.com/weight"
 ALLOCATION = "nvshare.com/allocation"
 
-# Annotations that only the webhook writes.
+# The label and the annotations of a Pod that only the webhook writes.
+VGPU_LABEL = "nvshare.com/vgpu"
+"""It marks the pods with a vGPU, so that a policy need not look at other pods."""
+VGPU_LABEL_VALUE = "true"
 INJECTED = "nvshare.com/injected"
 REDUCED_FROM = "nvshare.com/reduced-from"
+
+# Kubernetes' own, on the API's copy of a static pod: the UID that the kubelet and the control groups have for it.
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
 
 # The environment of a container.
 ENV_PRELOAD = "LD_PRELOAD"

@@ -27,12 +27,17 @@ DEVICE_PLUGIN_HEALTH_SOCKET = "/tmp/nvshare-device-plugin-health.sock"
 OWN_FOLDER = "mine"
 SOCKET_NAME = "scheduler.sock"
 ALLOCATION_FILE = "allocation.json"
+BOUND_FILE = "bound-"
+"""In an allocation's folder, followed by the number of its binding.  A CDI spec of an older binding mounts a file that
+is gone, so no container can start with it."""
 
 # The kubelet's side.
 KUBELET_PLUGINS = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
 POD_RESOURCES_SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 CDI_SPECS = "/var/run/cdi"
+STATIC_CDI_SPECS = "/etc/cdi"
+"""Where specs lie that stay through a reboot.  A spec in the other folder comes before one of its name here."""
 
 # Folders that no pod sharing GPUs may reach: each, anything in it, any parent of it (`/run` is `/var/run`).
 GUARDED_FOLDERS = (

@@ -4,11 +4,29 @@ The module owns how it is read.  Only this file knows the slots of init containe
 Its format is private to the kubelet, so anything unexpected means "not known".  Pure.
 """
 
+import base64
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 FILE_NAME = "kubelet_internal_checkpoint"
 IdSet = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The pod that has a set of slots, by the kubelet's own record.
+
+    The pod is exact.  The containers are not: an init container lends its slots to those after it, and each of them
+    is listed.
+    """
+
+    pod: str
+    """Its UID; of a static pod the configuration's hash, as its copy in the API says in `CONFIG_MIRROR`."""
+    containers: tuple[str, ...]
+    answers: tuple[bytes, ...]
+    """Our own answers to Allocate, as the kubelet has kept them: one for each container."""
 
 
 def parse_checkpoint(text: str, resource: str) -> frozenset[IdSet] | None:
@@ -37,6 +55,23 @@ def gpu_in(device_id: str) -> str:
     NVIDIA's plugin names a GPU by its UUID, or `UUID::n`.
     """
     return device_id.partition("::")[0] if device_id.startswith("GPU-") else ""
+
+
+def find_owner(text: str, resource: str, device_ids: Sequence[str]) -> Owner | None:
+    """Return the pod that has exactly these slots; None where the record cannot be read or names none or several."""
+    try:
+        entries = [
+            entry
+            for entry in json.loads(text)["Data"]["PodDeviceEntries"] or ()
+            if entry["ResourceName"] == resource and _ids(entry) == frozenset(device_ids)
+        ]
+        pods = {str(entry["PodUID"]) for entry in entries}
+        if len(pods) != 1:
+            return None
+        answers = tuple(base64.b64decode(entry.get("AllocResp") or "") for entry in entries)
+        return Owner(pods.pop(), tuple(str(entry["ContainerName"]) for entry in entries), answers)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _ids(entry: dict[str, Any]) -> IdSet:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contract.allocation import Allocation
+from contract.words.node import DevicesFrom
 from contract.words.reasons import Refusal
 
 
@@ -88,6 +89,30 @@ class SchedulerSilent:
     allocation: Allocation
 
 
+@dataclass(frozen=True, slots=True)
+class DevicesFound:
+    """Where the GPUs' device nodes and driver files come from was found out, or has changed."""
+
+    source: DevicesFrom
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesRefused:
+    """Containers of some GPU wait, because the node's CDI specs do not give it its devices."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecWritten:
+    """A start has written its CDI spec, and the runtime was waited for."""
+
+    allocation: Allocation
+    wait: str
+    seconds: float
+
+
 PluginEvent = (
     Allocated
     | CallRefused
@@ -98,6 +123,9 @@ PluginEvent = (
     | GpuUnhealthy
     | GpuRecovered
     | SchedulerSilent
+    | DevicesFound
+    | DevicesRefused
+    | SpecWritten
 )
 Tell = Callable[[PluginEvent], None]
 
@@ -113,6 +141,7 @@ _EVENTS: dict[type, Callable[[Any], NodeEvent]] = {
         f"A container on {', '.join(it.allocation.uuids)} starts and waits: no nvshare-schedulerd answers here.",
         is_warning=True,
     ),
+    DevicesRefused: lambda it: NodeEvent("GpuDevicesRefused", it.sentence, is_warning=True),
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from contract.sharing.inventory import Gpu
 from contract.words import node
+from contract.words.node import DevicesFrom
 from deviceplugin.core.device_list import DeviceList
 
 _MEBIBYTE = 1 << 20
@@ -23,14 +24,23 @@ class NodeLabels:
     annotations: Mapping[str, str]
 
 
-def describe_node(device_list: DeviceList, free: Mapping[str, int], *, refused_size: int = 0) -> NodeLabels:
-    """Return the labels for what is shared now; `refused_size` is the size of a refused container, or 0."""
+def describe_node(
+    device_list: DeviceList,
+    free: Mapping[str, int],
+    *,
+    refused_size: int = 0,
+    devices: DevicesFrom | None = None,
+) -> NodeLabels:
+    """Return the labels for what is shared now.
+
+    `refused_size` is the size of a refused container, or 0.  `devices` says where containers' device nodes come from.
+    """
     gpus = [shared.gpu for shared in device_list.inventory.shared]
     healthy = [gpu for gpu in gpus if gpu.uuid not in device_list.unhealthy]
     with_room = sum(1 for gpu in healthy if free.get(gpu.uuid, 0) > 0)
     count = with_room if with_room < refused_size else len(healthy)
     return NodeLabels(
-        labels={node.COUNT: str(count), **_describe(gpus)},
+        labels={node.COUNT: str(count), **_describe(gpus), **({node.DEVICES: devices.value} if devices else {})},
         annotations={node.FREE_SLOTS: node.write_free_slots(free)},
     )
 

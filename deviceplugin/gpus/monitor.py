@@ -18,7 +18,7 @@ from deviceplugin.core.health import GpuHealth
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.core.xids import meaning_of
 from deviceplugin.errors import GpuGone, NvmlUnavailable
-from deviceplugin.gpus.nvml import GpuLibrary
+from deviceplugin.gpus.cards import GpuLibrary
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.settings import Times
 

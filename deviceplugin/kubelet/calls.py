@@ -6,6 +6,7 @@ waits for the network, because the kubelet admits no other pod of the node meanw
 
 import contextlib
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +18,13 @@ from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, HEALTHY, UNHEALTHY
 from contract.allocation import Allocation
 from contract.sharing import placement
 from contract.words.reasons import ReasonCode, Refusal
-from deviceplugin.core import cdi
+from deviceplugin.core import binding, cdi
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
-from deviceplugin.errors import ALLOCATION_FAILED, NODE_NOT_READY, NodeNotReady, Refused
+from deviceplugin.errors import ALLOCATION_FAILED, NO_DEVICES, NODE_NOT_READY, BadSpec, NodeNotReady, NoDevices, Refused
 from deviceplugin.gpus.publisher import Publisher
+from deviceplugin.layout import Layout
 from deviceplugin.node.files import NodeFiles
 
 log = logging.getLogger(__name__)
@@ -31,11 +33,21 @@ _LOOK_SECONDS = 5.0
 """How long a stream sleeps when nothing changes and nothing wakes it."""
 
 
+class Binder(Protocol):
+    """The binding of slots to devices."""
+
+    def start(self, wanted: Allocation) -> Allocation:
+        """Return the bound allocation of these slots; raise `NodeNotReady` or `NoDevices` where it has to wait."""
+
+
 class StartCheck(Protocol):
     """The check before a container starts."""
 
-    def check(self, allocation: Allocation) -> None:
-        """Raise `NodeNotReady` where the container would not find what it needs."""
+    def check_hook(self) -> None:
+        """Raise `NodeNotReady` where the container would run without the hook."""
+
+    def check_scheduler(self, allocation: Allocation) -> None:
+        """Report a scheduler that does not answer on the allocation's socket."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +57,7 @@ class Parts:
     publisher: Publisher
     files: NodeFiles
     tell: Tell
+    bindings: Binder
     start_check: StartCheck
     policy: Callable[[], placement.Policy]
     """Return the placement's policy from memory only: a background thread keeps it."""
@@ -132,7 +145,7 @@ class DevicePlugin:
     def check_start(
         self, request: messages.PreStartContainerRequest, context: rpc.Context
     ) -> messages.PreStartContainerResponse:
-        """Write again what is missing on the node, or refuse: the kubelet tries again later."""
+        """Bind the slots, write what is missing on the node, or refuse: the kubelet tries again later."""
         with self._answering(_Asked("PreStartContainer", len(request.devices_ids), NODE_NOT_READY), context):
             self._check_start(tuple(request.devices_ids))
         return messages.PreStartContainerResponse()
@@ -145,7 +158,10 @@ class DevicePlugin:
             yield
         except Refused as refused:
             self._refuse(asked, refused.refusal, context)
-        except (NodeNotReady, OSError) as error:
+        except NoDevices as error:
+            remedy = "The container waits, and the kubelet tries again. `nvshare-device-plugin healthz` says the same."
+            self._refuse(asked, Refusal(NO_DEVICES, str(error), remedy), context)
+        except (NodeNotReady, BadSpec, OSError) as error:
             remedy = "See the plugin's log and the node's disk. The kubelet tries again."
             self._refuse(asked, Refusal(asked.when_broken, f"The node is not ready: {error}", remedy), context)
         finally:
@@ -156,19 +172,21 @@ class DevicePlugin:
         allocation = allocate(
             device_ids, parts.publisher.device_list.inventory, most=parts.max_per_container, now=parts.clock()
         )
+        if parts.files.uses_cdi:
+            # a name that never was: no runtime can have an older spec of it
+            allocation = binding.tell(allocation, parts.files.read(allocation.key), secrets.token_hex(4))
+        else:
+            allocation = binding.settle(allocation)
         parts.files.write(allocation)
         parts.tell(Allocated(allocation))
-        return answer_for(allocation, parts.files)
+        return answer_for(allocation, parts.files.layout)
 
     def _check_start(self, device_ids: tuple[str, ...]) -> None:
-        """Read the record that Allocate wrote, or make it again; then check what else a container needs."""
+        """Check that a container finds the hook, then bind its slots to devices."""
         parts = self._parts
         wanted = allocate(device_ids, parts.publisher.device_list.inventory, most=0, now=parts.clock())
-        allocation = parts.files.read(wanted.key) or wanted
-        if not parts.files.is_whole(allocation):
-            log.warning("allocation %s was incomplete on the node and was written again", allocation.key)
-            parts.files.write(allocation)
-        parts.start_check.check(allocation)
+        parts.start_check.check_hook()
+        parts.start_check.check_scheduler(parts.bindings.start(wanted))
 
     def _refuse(self, asked: _Asked, refusal: Refusal, context: rpc.Context) -> NoReturn:
         self._parts.tell(CallRefused(refusal, asked.size))
@@ -211,13 +229,13 @@ def _prefer_one(
         return ()
 
 
-def answer_for(allocation: Allocation, files: NodeFiles) -> messages.ContainerAllocateResponse:
-    """Return what the kubelet passes to the runtime for this allocation."""
-    if files.uses_cdi:
+def answer_for(allocation: Allocation, layout: Layout) -> messages.ContainerAllocateResponse:
+    """Return what the kubelet passes to the runtime: the newest name of the allocation, or all parts without CDI."""
+    if allocation.names:
         return messages.ContainerAllocateResponse(
-            cdi_devices=[messages.CDIDevice(name=cdi.device_name(allocation.key))]
+            cdi_devices=[messages.CDIDevice(name=cdi.device_name(allocation.names[-1]))]
         )
-    edits = cdi.edits_of(allocation, files.layout)
+    edits = cdi.plain_edits(allocation, layout)
     mounts = [
         messages.Mount(container_path=bind.container, host_path=str(bind.host), read_only=bind.read_only)
         for bind in edits.binds

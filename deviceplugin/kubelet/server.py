@@ -16,7 +16,9 @@ from deviceplugin.kubelet.calls import OPTIONS, DevicePlugin, Parts, Streams
 
 log = logging.getLogger(__name__)
 PREFIX = "nvshare-gpu-"
-_WORKERS = 8
+_WORKERS = 64
+"""A start waits for the runtime, for a second at worst.  Allocate must not wait for starts: the kubelet admits no other
+pod meanwhile."""
 _GRACE_SECONDS = 2.0
 """How long a running call may take when we stop."""
 

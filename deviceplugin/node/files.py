@@ -1,4 +1,4 @@
-"""Our files on the node: the hook, one folder an allocation, one CDI spec an allocation.
+"""Our files on the node: the hook, one folder an allocation, and where the CDI spec of an allocation lies.
 
 The module owns how they are written: whole or not at all, by rename.  So no reader sees half a file, and running
 containers keep the file that they have mapped.  It decides nothing.
@@ -84,12 +84,17 @@ class NodeFiles:
         return self.layout.hook.is_file() and self.layout.preload_file.is_file()
 
     def write(self, allocation: Allocation) -> None:
-        """Make the allocation's folder and spec, or bring them up to date."""
+        """Make the allocation's folder, or bring its record up to date."""
         with self._lock:
             self._write_record(allocation)
-            if self.uses_cdi:
-                text = cdi.render_spec(cdi.build_spec(allocation, self.layout))
-                _write(self.layout.cdi / cdi.file_name(allocation.key), text.encode())
+
+    def write_missing(self, allocation: Allocation) -> bool:
+        """Make the allocation's folder unless it has a complete record; return whether it was missing."""
+        with self._lock:
+            is_missing = self.read(allocation.key) is None
+            if is_missing:
+                self._write_record(allocation)
+            return is_missing
 
     def _write_record(self, allocation: Allocation) -> None:
         record = allocations.render(allocation).encode()
@@ -102,10 +107,27 @@ class NodeFiles:
         (partial / paths.ALLOCATION_FILE).write_bytes(record)
         partial.rename(folder)
 
-    def is_whole(self, allocation: Allocation) -> bool:
-        """Return whether every part of the allocation is where its container will look for it."""
-        spec = self.layout.cdi / cdi.file_name(allocation.key)
-        return self._read(self.layout.allocation(allocation.key)) is not None and (not self.uses_cdi or spec.is_file())
+    def spec_path(self, key: str) -> Path:
+        return self.layout.cdi / cdi.file_name(key)
+
+    def read_spec(self, key: str) -> str | None:
+        """Return the text of the allocation's CDI spec, or None where there is none."""
+        try:
+            return self.spec_path(key).read_text()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def prove_binding(self, allocation: Allocation) -> None:
+        """Make the file that specs of this binding mount, then remove those of older bindings."""
+        wanted = cdi.bound_file(allocation, self.layout)
+        wanted.touch(mode=0o444)
+        for path in wanted.parent.glob(f"{paths.BOUND_FILE}*"):
+            if path != wanted:
+                _remove(path)
+
+    def has_proof(self, allocation: Allocation) -> bool:
+        """Return whether the file that specs of this binding mount is there."""
+        return cdi.bound_file(allocation, self.layout).is_file()
 
     def read_all(self) -> list[Allocation]:
         """Return every allocation that has a folder and a complete record."""

@@ -29,11 +29,14 @@ class NodeCheck:
     scheduler_answers: Callable[[], bool]
     tell: Tell
 
-    def check(self, allocation: Allocation) -> None:
+    def check_hook(self) -> None:
         """Raise `NodeNotReady` where the hook is missing and cannot be copied again."""
         if not self.files.hook_is_in_place():
             log.warning("the hook is missing from %s: it is copied there again", self.files.layout.hook_folder)
             self.files.prepare()
+
+    def check_scheduler(self, allocation: Allocation) -> None:
+        """Report a scheduler that does not answer on the allocation's socket."""
         if not self._is_answered(allocation):
             self.tell(SchedulerSilent(allocation))
 

@@ -8,6 +8,8 @@ from deviceplugin.core.events import (
     Allocated,
     CallRefused,
     CallTook,
+    DevicesFound,
+    DevicesRefused,
     GpuRecovered,
     GpuRefused,
     GpuUnhealthy,
@@ -15,6 +17,7 @@ from deviceplugin.core.events import (
     Registered,
     RegistrationLost,
     SchedulerSilent,
+    SpecWritten,
 )
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,15 @@ _LINES: dict[type, tuple[int, Callable[[Any], str]]] = {
     SchedulerSilent: (
         logging.WARNING,
         lambda it: f"no scheduler answers for allocation {it.allocation.key}: its container waits",
+    ),
+    DevicesFound: (logging.INFO, lambda it: it.sentence),
+    DevicesRefused: (logging.WARNING, lambda it: f"containers wait: {it.sentence}"),
+    SpecWritten: (
+        logging.INFO,
+        lambda it: (
+            f"bound {it.allocation.key} to {' '.join(it.allocation.uuids)} for pod {it.allocation.pod or 'unknown'}"
+            f" (binding {it.allocation.binding}, {it.wait} after {it.seconds * 1000:.0f} ms)"
+        ),
     ),
 }
 

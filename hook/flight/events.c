@@ -8,15 +8,16 @@
 struct spare {
     CUevent event;
     CUcontext context;
+    bool is_timed; /* it keeps the moment at which it was reached */
     struct spare *next;
 };
 
 static struct spare *spares;
 
-CUevent spare_event(CUcontext context) {
+CUevent spare_event(CUcontext context, bool is_timed) {
     for (struct spare **at = &spares; *at; at = &(*at)->next) {
         struct spare *spare = *at;
-        if (spare->context != context)
+        if (spare->context != context || spare->is_timed != is_timed)
             continue;
         CUevent event = spare->event;
         *at = spare->next;
@@ -24,14 +25,14 @@ CUevent spare_event(CUcontext context) {
         return event;
     }
     CUevent event = NULL;
-    return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : NULL;
+    return driver.cuEventCreate(&event, is_timed ? 0 : CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : NULL;
 }
 
-void event_give_back(CUevent event, CUcontext context) {
+void event_give_back(CUevent event, CUcontext context, bool is_timed) {
     struct spare *spare = malloc(sizeof *spare);
     if (!spare)
         return;
-    *spare = (struct spare){event, context, spares};
+    *spare = (struct spare){event, context, is_timed, spares};
     spares = spare;
 }
 

@@ -14,17 +14,26 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
  * closed gate and clear slots. */
 void flight_flush(int gpu);
 bool flight_is_empty(int gpu);
+bool flight_has_unmarked(int gpu); /* something was launched behind which there is no event yet */
 /* True when work has been running for longer than expected: it may be waiting for a partner. */
 bool flight_is_stuck(int gpu);
 
 /* A value that changes whenever work is launched on the GPU. */
 uint64_t flight_activity(int gpu);
-/* Nanoseconds of work on the GPU whose end was seen since the last call. */
+/* Nanoseconds in which this process had work in flight on the GPU, and the longest launch that was learned there. */
+struct flight_time {
+    uint64_t busy_ns, longest_ns;
+};
+struct flight_time flight_look(int gpu); /* asks what has ended by now */
+/* The nanoseconds in flight since the last call. */
 uint64_t flight_take_busy(int gpu);
 uint64_t flight_busy_at_the_end(int gpu);
 uint64_t flight_overruns(void);
 
-void flight_set_bound(unsigned milliseconds, unsigned gpu_count);
+/* How much may be in flight: while another container waits, and at most while the program is alone. */
+void flight_set_bound(unsigned milliseconds, unsigned alone_milliseconds, unsigned gpu_count);
+/* Whether another container waits for the GPU now.  `quiet_ns`: for how long none has waited, or UNKNOWN_NS. */
+void flight_set_waited(int gpu, bool is_waited, uint64_t quiet_ns);
 
 /* Records an event behind the work of the segment, which is used for other work then.  Under the lock. */
 void flight_close(struct segment *segment);

@@ -21,18 +21,19 @@ void flight_end_stream(CUstream handle) {
         FOR_EACH_SEGMENT(slot, segment)
             if (segment->handle == handle && segment->stream && segment_launched(segment))
                 mark(segment, false);
-    struct stream *stream = stream_find(handle);
-    if (stream)
-        stream->is_alive = false;
+    stream_end(handle);
     atomic_fetch_add(&generation, 1);
     lock_release(LOCK_FLIGHT);
 }
 
+/* Another thread's default stream of its own is another stream, although its handle is the same. */
 void flight_end_thread(struct slot *slot) {
     lock_take(LOCK_FLIGHT);
     FOR_EACH_SEGMENT(slot, segment) {
-        if (segment->stream && segment->handle == CU_STREAM_PER_THREAD)
+        if (segment->stream && segment->handle == CU_STREAM_PER_THREAD) {
             mark(segment, true);
+            segment->stream->is_alive = false;
+        }
         segment->generation = 0;
     }
     lock_release(LOCK_FLIGHT);
@@ -57,14 +58,16 @@ struct ending ending_of_handle(const void *handle) {
 }
 
 static void forget_ended_markers(struct flight *flight) {
-    int kept = 0;
-    for (int i = 0; i < flight->count; i++) {
-        if (context_is_alive(flight->markers[i].context))
-            flight->markers[kept++] = flight->markers[i];
-        else
-            flight->markers[i].stream->launches -= flight->markers[i].launches;
+    for (struct stream *stream = flight->busy, *next; stream; stream = next) {
+        next = stream->next_busy;
+        if (context_is_alive(stream->context))
+            continue;
+        while (stream->oldest)
+            drop_marker(stream);
+        stream->is_unmarked = stream->was_busy = false;
+        stream->done_ns = stream->head_counted_ns = 0;
+        unlist_idle(stream);
     }
-    flight->count = kept;
 }
 
 /* Asks which contexts are still there: a primary one outlives a release while others hold it.  That it is active no more
@@ -83,6 +86,7 @@ void flight_after_end(const struct ending *ending) {
 void flight_forget_all(void) {
     for (int gpu = 0; gpu < MOST_GPUS; gpu++)
         flights[gpu] = (struct flight){0};
+    streams_forget_all();
     events_forget_all();
     capture_forget_all();
     FOR_EACH_SLOT(slot)

@@ -11,24 +11,21 @@ static struct stream *table[BUCKETS];
 
 static unsigned bucket_of(CUstream handle) { return (unsigned)((uintptr_t)handle >> 4) % BUCKETS; }
 
-struct stream *stream_find(CUstream handle) {
-    for (struct stream *stream = table[bucket_of(handle)]; stream; stream = stream->next)
-        if (stream->handle == handle && stream->is_alive)
-            return stream;
-    return NULL;
-}
-
 bool stream_is(const struct stream *stream, CUstream handle, CUcontext context) {
     return stream->is_alive && stream->handle == handle && stream->context == context;
 }
 
+static bool is_used(const struct stream *stream) {
+    return stream->is_alive || stream->is_listed || stream->open_segments;
+}
+
 /* A record is never freed, only used again: segments may still point at it. */
-struct stream *stream_of(CUstream handle, CUcontext context) {
+struct stream *stream_of(CUstream handle, CUcontext context, int gpu, const void *owner) {
     struct stream *dead = NULL, *stream = table[bucket_of(handle)];
     for (; stream; stream = stream->next) {
-        if (stream_is(stream, handle, context))
+        if (stream_is(stream, handle, context) && stream->owner == owner)
             return stream;
-        if (!stream->is_alive && !stream->launches)
+        if (!is_used(stream))
             dead = stream;
     }
     stream = dead ? dead : calloc(1, sizeof *stream);
@@ -40,8 +37,20 @@ struct stream *stream_of(CUstream handle, CUcontext context) {
     }
     stream->handle = handle;
     stream->context = context;
+    stream->owner = owner;
+    stream->gpu = gpu;
+    stream->is_full = stream->is_unmarked = stream->was_busy = false;
+    stream->launches = 0;
+    stream->open_ns = stream->last_end_ns = stream->done_ns = stream->head_counted_ns = 0;
+    stream->waited_for = NULL;
     stream->is_alive = true;
     return stream;
+}
+
+void stream_end(CUstream handle) {
+    for (struct stream *stream = table[bucket_of(handle)]; stream; stream = stream->next)
+        if (stream->handle == handle && stream->is_alive)
+            stream->is_alive = false;
 }
 
 void streams_forget_ended(void) {
@@ -49,4 +58,10 @@ void streams_forget_ended(void) {
         for (struct stream *stream = table[i]; stream; stream = stream->next)
             if (stream->is_alive && !context_is_alive(stream->context))
                 stream->is_alive = false;
+}
+
+/* The child has none of the parent's contexts; what pointed at the records is forgotten with them. */
+void streams_forget_all(void) {
+    for (unsigned i = 0; i < BUCKETS; i++)
+        table[i] = NULL;
 }

@@ -1,4 +1,4 @@
-/* The streams that work was launched into, and whether each still lives. */
+/* The streams that work was launched into: whether each still lives, and what it has in flight. */
 #ifndef NVSHARE_STREAMS_H
 #define NVSHARE_STREAMS_H
 
@@ -8,20 +8,44 @@
 
 #include "driver/driver.h"
 
+struct marker;
+
 /* The record of a stream.  It is used again when its stream is dead and nothing of it is in flight.  It is written under the
  * flight lock; `is_alive` is set last.  Threads that have cached it read it without the lock, `is_alive` first. */
 struct stream {
     _Atomic(CUstream) handle;
     _Atomic(CUcontext) context;
     atomic_bool is_alive;
-    uint32_t launches; /* granted or in flight: the driver blocks near 1,000 */
+    const void *owner; /* whose default stream it is, if each thread has one of its own; else NULL */
     struct stream *next;
+
+    int gpu;
+    bool is_listed;              /* in the list of the GPU's busy streams */
+    struct stream *next_busy;
+    struct marker *oldest, *youngest;
+    unsigned marker_count;
+    unsigned open_segments;      /* segments with a grant */
+    uint64_t open_ns;            /* what was granted to them */
+    uint32_t launches;           /* in flight behind markers: the driver blocks near 1,000 */
+    bool is_full;                /* too many launches; ends when a quarter of them has ended */
+    bool is_unmarked;            /* work without an event: the stream itself is asked */
+    uint64_t last_end_ns;        /* when its last marker was found to have ended */
+    uint64_t seen_busy_ns;       /* when it was last seen busy */
+    const struct marker *waited_for; /* the head behind which a launch was let in out of impatience */
+
+    /* Since the last look at the whole GPU. */
+    bool was_busy;
+    uint64_t done_ns;            /* the expected length of what has ended since … */
+    uint64_t opened_ns;          /* … and when the first piece of it began, if nothing was in flight at the look */
+    uint64_t head_counted_ns;    /* how much of the oldest piece was counted by then */
+    uint64_t left_ns;            /* what was in flight then */
 };
 
 /* The caller holds the flight lock. */
-struct stream *stream_of(CUstream handle, CUcontext context);
-struct stream *stream_find(CUstream handle);
+struct stream *stream_of(CUstream handle, CUcontext context, int gpu, const void *owner);
 bool stream_is(const struct stream *stream, CUstream handle, CUcontext context); /* alive, and not used again for another */
+void stream_end(CUstream handle);
 void streams_forget_ended(void); /* forgets the streams of contexts that are gone */
+void streams_forget_all(void);   /* in a forked child */
 
 #endif

@@ -47,18 +47,27 @@ struct segment {
     uint64_t generation;
     struct stream *stream;
     struct measured *only; /* NULL: of several kinds */
+    CUevent began;         /* before its one launch, if that is timed */
     uint64_t granted_ns, credit_ns, opened_ns;
+    bool is_open;          /* it has a grant */
     uint32_t launches_granted;
     _Atomic uint32_t launches_left; /* counted by its thread, read by the listener to see whether anything moves */
     int gpu;
 };
 
+/* A kind that the thread has had lately.  The table may give one record to several kinds, so the key stands here too. */
+struct recent {
+    struct key key;
+    struct measured *measured;
+};
+
 struct slot {
     _Atomic uint32_t in; /* 0, or 1 + the GPU that this thread's driver call is for */
+    bool marks_at_once;  /* the launch that is under way gets an event as soon as the driver has taken it */
     atomic_bool taken;
     struct slot *next;
     struct segment *current __attribute__((aligned(128)));
-    struct measured *last, *recent[RECENT];
+    struct recent *last, recent[RECENT];
     struct segment segments[SEGMENTS];
     unsigned evict;
 } __attribute__((aligned(128)));

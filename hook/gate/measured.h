@@ -19,15 +19,24 @@ struct shape {
     unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
 };
 
-/* The learned duration of a kind of work. */
+/* The learned duration of a kind of work.  Threads read `expected_ns` without a lock; the lock of `measured` guards the rest. */
 struct measured {
     struct key key;
     _Atomic uint64_t expected_ns;
+    struct measured *function; /* the record of its function, in all shapes; NULL in that record itself */
+    uint32_t samples;          /* how often it was timed; 0: `expected_ns` is a guess, or unknown */
+    uint32_t asked;            /* how often measured_wants_timing was asked */
+    uint64_t most_units;       /* of a function: the largest shape that was timed */
     struct measured *next;
 };
 
-/* The record of a kind, shared by all threads; NULL when there is no memory for it. */
+/* The record of a kind, shared by all threads; NULL when there is no memory for it.  A new shape of a known function begins
+ * with a guess. */
 struct measured *measured_of(const struct key *key);
+/* Learns the duration of one such piece of work.  `is_exact`: it was timed, or its beginning and end were seen. */
+void measured_learn(struct measured *measured, uint64_t each_ns, bool is_exact);
+/* Whether the next piece of this kind should be timed. */
+bool measured_wants_timing(struct measured *measured);
 
 INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {
     return (struct key){{function, shape->grid_x | (uint64_t)shape->grid_y << 32,

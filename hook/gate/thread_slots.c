@@ -29,8 +29,8 @@ static struct slot *make_slot(void) {
     struct slot *slot = memset(memory, 0, sizeof(struct slot));
     atomic_store(&slot->taken, true);
     for (int i = 0; i < RECENT; i++)
-        slot->recent[i] = &nothing_measured;
-    slot->last = &nothing_measured;
+        slot->recent[i].measured = &nothing_measured;
+    slot->last = slot->recent;
     slot->current = slot->segments;
     slot->next = atomic_load(&all_slots);
     while (!atomic_compare_exchange_weak(&all_slots, &slot->next, slot))

@@ -82,6 +82,15 @@ void ledger_show_drain(int gpu, uint64_t word) {
     lock_release(LOCK_MEMORY);
 }
 
+void ledger_show_time(int gpu, uint64_t in_flight_ns, uint64_t longest_ns) {
+    lock_take(LOCK_MEMORY);
+    if (self.own[gpu]) {
+        atomic_store(self.own[gpu] + NVSHARE_SHARED_MEMORY_LEDGER_IN_FLIGHT / sizeof(uint64_t), in_flight_ns);
+        atomic_store(self.own[gpu] + NVSHARE_SHARED_MEMORY_LEDGER_LONGEST / sizeof(uint64_t), longest_ns);
+    }
+    lock_release(LOCK_MEMORY);
+}
+
 static uint64_t drain_of(unsigned slot, int column) {
     uint64_t word = column < 0 ? 0 : atomic_load(field_at(slot, column, FIELDS));
     return word ? word : atomic_load(line_of(slot) + 1);

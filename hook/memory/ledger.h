@@ -1,6 +1,6 @@
 /* The ledger: a page in which each process of the container writes its own numbers and reads the numbers of the others.
  *
- * The rule: the caller holds the lock of memory, except for the two functions at the end. */
+ * The rule: the caller holds the lock of memory, except for the functions at the end. */
 #ifndef NVSHARE_LEDGER_H
 #define NVSHARE_LEDGER_H
 
@@ -19,9 +19,11 @@ void ledger_publish(int gpu, enum field field, uint64_t value);
 uint64_t ledger_sum(int gpu, enum field field);
 unsigned ledger_processes(void);
 
-/* A word for each GPU in the own slot, which the other processes of the container read: the state of a drain.  These two
+/* A word for each GPU in the own slot, which the other processes of the container read: the state of a drain.  These
  * functions take the lock. */
 void ledger_show_drain(int gpu, uint64_t word);
+/* How long the process has had work in flight on the GPU, and its longest launch: the daemon reads both. */
+void ledger_show_time(int gpu, uint64_t in_flight_ns, uint64_t longest_ns);
 unsigned ledger_drains(int gpu, uint64_t *words, unsigned most); /* the others' words; returns how many there are */
 
 #endif

@@ -65,7 +65,8 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
         return false;
     }
     int gpu_count = devices_adopt(list);
-    flight_set_bound((unsigned)line_number(line, "flight_ms", NVSHARE_WIRE_FLIGHT_MS), (unsigned)gpu_count);
+    flight_set_bound((unsigned)line_number(line, "flight_ms", NVSHARE_WIRE_FLIGHT_MS),
+                     (unsigned)line_number(line, "alone_flight_ms", NVSHARE_WIRE_ALONE_FLIGHT_MS), (unsigned)gpu_count);
     adopt_words(page, list);
     memory_adopt(has_ledger ? map_ledger(descriptors[1], list) : NULL, list, (unsigned)line_number(line, "slot", 0),
                  line_number(line, "memory", UINT64_MAX), kind && !strcmp(kind, "plain"));
@@ -81,8 +82,10 @@ bool hear_welcome(const struct line *line, const int *descriptors, int count) {
     for (int gpu = 0; gpu < gpu_count; gpu++)
         if (state.places[gpu].waiters && state.places[gpu].phase == NO_TURN_HELD)
             ask_for(gpu);
-    for (int gpu = 0; gpu < gpu_count; gpu++)
+    for (int gpu = 0; gpu < gpu_count; gpu++) {
         tell_use(gpu); /* to a new daemon it is news */
+        state.places[gpu].time_before_ns = flight_look(gpu).busy_ns;
+    }
     pthread_cond_broadcast(&state.changed);
     return true;
 }

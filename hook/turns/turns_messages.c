@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver/devices.h"
+#include "flight/flight.h"
 #include "process/clock.h"
 #include "process/log.h"
 #include "turns/turns_state.h"
@@ -33,6 +34,7 @@ static void hear_wanted(const struct line *line) {
         state.places[gpu].is_wanted = true;
         state.places[gpu].keep_ns = line_number(line, "keep_ms", KEEP_MS) * MS;
         state.places[gpu].idle_since = 0;
+        flight_set_waited(gpu, true, UNKNOWN_NS);
     }
     state.totals.neighbours += is_first;
 }

@@ -65,6 +65,7 @@ void begin_unannounced(struct place *place, uint32_t word) {
     place->stopped = 0;
     place->is_wanted = place->is_beside = false;
     place->idle_since = place->quantum_ns = 0;
+    flight_set_waited((int)(place - state.places), true, UNKNOWN_NS); /* until the grant says otherwise */
 }
 
 /* Opens for the turn that the word names, unless this process has stopped for it. */
@@ -158,6 +159,7 @@ void finish_turn(const char *turn, const char *reason) {
             set_word(gpu, place->next_word);
         place->next_word = NULL;
         tell_use(gpu);
+        tell_time(gpu);
     }
     state.totals.busy_ns += busy;
     int length = snprintf(line, sizeof line, "done turn=%s reason=%s busy_us=%llu\n", name, reason,
@@ -188,6 +190,8 @@ void begin_turn(int gpu, const char *turn, const struct line *line) {
     if (!was_wanted)
         place->keep_ns = line_number(line, "keep_ms", KEEP_MS) * MS;
     place->idle_since = 0;
+    uint64_t quiet_ms = line_number(line, "quiet_ms", UNKNOWN_NS);
+    flight_set_waited(gpu, place->is_wanted, quiet_ms == UNKNOWN_NS ? UNKNOWN_NS : quiet_ms * MS);
     if (place->next_word)
         set_word(gpu, place->next_word);
     place->next_word = NULL;

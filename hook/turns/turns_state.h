@@ -31,6 +31,8 @@ struct place {
     uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */
     uint64_t pause_since, pause_ns; /* when the present pause began, 0: none; how long pauses usually are */
     uint64_t busy_ns, drain_since, last_pass;
+    uint64_t next_look, look_every_ns;        /* at the time in flight … */
+    uint64_t told_time_ns, time_before_ns;    /* … what was told of it, and what it was at the welcome */
     const _Atomic uint32_t *next_word; /* in the page of a new daemon, until it has answered for the turn that is held */
     int waiters, passes; /* passes: launches let through a shut gate, not yet taken */
     struct memory_use told;
@@ -78,6 +80,7 @@ void begin_turn(int gpu, const char *turn, const struct line *line);
 void give_up_on_daemon(void);
 bool hear_welcome(const struct line *line, const int *descriptors, int count);
 bool flush_all(int gpu, unsigned patience_ms);
+void tell_time(int gpu); /* how long work has been in flight */
 
 /* Of turns_trouble.c. */
 bool turns_hear_refusal(const struct line *line, uint64_t now); /* of a hello; false: hang up */

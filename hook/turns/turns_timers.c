@@ -5,6 +5,7 @@
 #include "driver/devices.h"
 #include "flight/flight.h"
 #include "gate/thread_slots.h"
+#include "memory/ledger.h"
 #include "process/clock.h"
 #include "turns/drain_barrier.h"
 #include "turns/turns_state.h"
@@ -16,6 +17,8 @@
 #define PASS_EVERY_NS (2 * MS)
 #define PATIENCE_WITH_OTHERS_NS (50 * MS) /* with a process that was stopped, say */
 #define HELD_UP_NS (20 * MS)
+#define LOOK_NS (100 * MS)
+#define MOST_LOOK_NS (1000 * MS)
 
 /* A thread is in a call of the driver that does not end, a copy to the host, say: it may wait there for what is in flight, and
  * that for a partner. Nothing of it can be marked meanwhile. */
@@ -141,6 +144,29 @@ static bool turn_is_idle(const char *turn, uint64_t now) {
     return is_idle;
 }
 
+/* Ten times a second while anything moves, else less and less often.  An event is recorded behind what was launched since, so
+ * that its end is seen soon: the gate is shut for the moment of it. */
+void tell_time(int gpu) {
+    struct place *place = &state.places[gpu];
+    struct flight_time time = flight_look(gpu);
+    ledger_show_time(gpu, time.busy_ns - place->time_before_ns, time.longest_ns);
+}
+
+static uint64_t tick_time(int gpu, uint64_t now) {
+    struct place *place = &state.places[gpu];
+    if (now < place->next_look)
+        return place->next_look - now;
+    if (flight_has_unmarked(gpu))
+        flush_all(gpu, 0);
+    tell_time(gpu);
+    uint64_t time = flight_look(gpu).busy_ns, pause = place->look_every_ns * 2;
+    bool is_moving = time != place->told_time_ns;
+    place->look_every_ns = is_moving || pause < LOOK_NS ? LOOK_NS : pause < MOST_LOOK_NS ? pause : MOST_LOOK_NS;
+    place->told_time_ns = time;
+    place->next_look = now + place->look_every_ns;
+    return place->look_every_ns;
+}
+
 static uint64_t tick_stopping(int gpu, uint64_t now) {
     if (!turn_has_drained(gpu, now))
         return DRAIN_TICK_NS;
@@ -177,6 +203,10 @@ uint64_t turns_tick(uint64_t now) {
         uint64_t wish = UINT64_MAX;
         if (place->phase == HELD)
             wish = tick_held(place, now);
+        if (place->phase == HELD && state.is_current) {
+            uint64_t look = tick_time(gpu, now);
+            wish = look < wish ? look : wish;
+        }
         if (place->phase == STOPPING)
             wish = tick_stopping(gpu, now);
         next = wish < next ? wish : next;

@@ -45,12 +45,12 @@ struct slot *launch_slot(void) {
 
 /* What was learned of this kind of work, from the thread's own recent ones or the table. */
 static struct measured *measured_for(struct slot *slot, const struct key *key) {
-    struct measured **recent = &slot->recent[key_hash(key) % RECENT];
-    if (same_key(&(*recent)->key, key))
-        return *recent;
+    struct recent *recent = &slot->recent[key_hash(key) % RECENT];
+    if (same_key(&recent->key, key))
+        return recent->measured;
     struct measured *kind = measured_of(key);
     if (kind)
-        *recent = kind;
+        *recent = (struct recent){*key, kind};
     return kind;
 }
 
@@ -76,7 +76,8 @@ static struct segment *new_segment(struct slot *slot, CUstream stream, CUcontext
     if (segment->stream)
         flight_close(segment);
     *segment = (struct segment){
-        .handle = stream, .context = context, .gpu = gpu, .stream = stream_of(stream, context)};
+        .handle = stream, .context = context, .gpu = gpu,
+        .stream = stream_of(stream, context, gpu, stream == CU_STREAM_PER_THREAD ? slot : NULL)};
     lock_release(LOCK_FLIGHT);
     return segment->stream ? segment : NULL;
 }
@@ -108,6 +109,7 @@ static struct slot *pass_alone(struct slot *slot, struct segment *segment, struc
 
 void launch_mark_at_once(struct slot *slot) {
     NOT_CANCELLED;
+    slot->marks_at_once = false;
     if (slot->current->stream)
         flight_mark_at_once(slot->current);
 }

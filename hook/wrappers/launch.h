@@ -13,13 +13,24 @@ struct slot *launch_slot(void); /* the slot of this thread, created when needed;
 
 /* The record of this kind of work, if this thread has it at hand; else NULL. */
 INLINE struct measured *recently_measured(struct slot *slot, const struct key *key) {
-    struct measured *measured = slot->last;
-    if (LIKELY(same_key(&measured->key, key)))
-        return measured;
-    measured = slot->recent[key_hash(key) % RECENT];
-    if (!same_key(&measured->key, key))
+    struct recent *recent = slot->last;
+    if (LIKELY(same_key(&recent->key, key)))
+        return recent->measured;
+    recent = &slot->recent[key_hash(key) % RECENT];
+    if (!same_key(&recent->key, key))
         return NULL;
-    return slot->last = measured;
+    slot->last = recent;
+    return recent->measured;
+}
+
+/* The thread's segment for the stream: the one it used last, or another; NULL when none serves. */
+INLINE struct segment *segment_at_hand(struct slot *slot, CUstream stream) {
+    if (LIKELY(segment_serves(slot->current, stream)))
+        return slot->current;
+    for (struct segment *segment = slot->segments; segment < slot->segments + SEGMENTS; segment++)
+        if (segment->handle == stream && segment_serves(segment, stream))
+            return slot->current = segment;
+    return NULL;
 }
 
 /* The launch is not to be made: the scheduler has refused this process. */
@@ -29,20 +40,20 @@ INLINE struct measured *recently_measured(struct slot *slot, const struct key *k
 INLINE struct slot *launch_begin(CUstream stream, const struct key *key) {
     struct slot *slot = own_slot;
     if (LIKELY(slot != NULL) && LIKELY(!atomic_load_explicit(&slot->in, memory_order_relaxed))) {
-        struct segment *segment = slot->current;
         struct measured *measured = recently_measured(slot, key);
-        if (LIKELY(measured != NULL) && LIKELY(segment_serves(segment, stream)) && LIKELY(gate_try(slot, segment, measured)))
+        struct segment *segment = measured ? segment_at_hand(slot, stream) : NULL;
+        if (LIKELY(segment != NULL) && LIKELY(gate_try(slot, segment, measured)))
             return slot;
     }
     return launch_begin_slowly(stream, key);
 }
 
-/* While a capture is open, launched work gets its event now: its stream may join the capture next, and no event can be
- * recorded then. */
+/* A launch gets its event at once if it is timed; and while a capture is open, since its stream may join the capture next, and
+ * no event can be recorded then.  Only the slow path decides that, and while a capture is open there is no other. */
 INLINE void launch_end(struct slot *slot) {
     if (UNLIKELY(slot == NULL))
         return;
-    if (UNLIKELY(atomic_load_explicit(&open_captures, memory_order_relaxed)))
+    if (UNLIKELY(slot->marks_at_once))
         launch_mark_at_once(slot);
     slot_clear_in(slot);
 }

@@ -7,7 +7,7 @@ others may use free GPUs until then.  Claims are taken on all GPUs or none, so t
 
 from collections.abc import Callable, Iterable, Sequence
 
-from schedulerd.core import memory
+from schedulerd.core import in_flight, memory
 from schedulerd.core.messages import Grant, Wanted, Yield, milliseconds
 from schedulerd.core.model import (
     Accounted,
@@ -152,6 +152,8 @@ class Grants:
         self.drop(request)
         turn = self.begin(container, request.gpus, now, request=request)
         for gpu in request.gpus:
+            if now > request.since:
+                gpu.waited_at = now
             share = container.shares[gpu.uuid]
             share.count_wait(now - request.since)
             if share.virtual < gpu.clock:
@@ -159,7 +161,7 @@ class Grants:
             gpu.grants += 1
             if gpu.queue.together or self.rules.policy.ages:
                 self._age_oldest(gpu, now)
-        self.tell_granted(turn, tuple(container.processes))
+        self.tell_granted(turn, tuple(container.processes), now)
 
     def _catch_up(self, gpu: Gpu, share: Share, request: Request) -> None:
         """Move a container up to the clock: it does not get back what others had, by another policy or as gangs."""
@@ -195,7 +197,7 @@ class Grants:
         pids = (*container.roster, *gpu.missing.get(key, ())) if gpu.missing else container.roster
         self.orders.append(SetGate(key, gpu.uuid, turn.word, pids))
 
-    def tell_granted(self, turn: Turn, processes: tuple[int, ...]) -> None:
+    def tell_granted(self, turn: Turn, processes: tuple[int, ...], now: Seconds) -> None:
         """Tell processes of a turn.  They run in it from now on."""
         for process in processes:
             turn.processes_running[process] = turn.names
@@ -204,15 +206,15 @@ class Grants:
             waiting = waiting or bool(gpu.queue.arrivals)
         if len(processes) == len(turn.container.processes):
             turn.told = waiting
-        keep_ms = self._keep_ms(turn) if waiting else 0
-        message = Grant(turn.name, turn.names, milliseconds(turn.quantum), turn.shared, waiting, keep_ms)
+        keep_ms, quiet_ms = (self._keep_ms(turn), 0) if waiting else (0, in_flight.quiet_ms(self.rules, turn, now))
+        message = Grant(turn.name, turn.names, milliseconds(turn.quantum), turn.shared, waiting, keep_ms, quiet_ms)
         self.orders.append(Tell(processes, message))
 
-    def add_process(self, turn: Turn, process: int) -> None:
+    def add_process(self, turn: Turn, process: int, now: Seconds) -> None:
         """Let one more process run in its container's turn; ask it to yield if the others were asked."""
         self.show(turn)
         if turn.stage is Stage.RUNNING:
-            self.tell_granted(turn, (process,))
+            self.tell_granted(turn, (process,), now)
         else:
             turn.processes_running[process] = turn.names
             self.orders.append(Tell((process,), self._yield(turn)))

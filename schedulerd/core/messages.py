@@ -88,6 +88,7 @@ class Welcome:
     announce_ms: int
     grace_ms: int
     flight_ms: int
+    alone_flight_ms: int
 
 
 class Grant(NamedTuple):
@@ -100,6 +101,8 @@ class Grant(NamedTuple):
     waiting: bool = False
     keep_ms: int = 0
     """Only with `waiting`.  The meaning is that of `wanted`."""
+    quiet_ms: int = 0
+    """Only without `waiting`: for how long no container has waited for any of these GPUs."""
 
 
 class Wanted(NamedTuple):

@@ -16,6 +16,8 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   holders: turns, stage, deadline          Grants.turns, Gpu.holders, Turn            grants
 #   the processes that a turn waits for      Turn.processes_running                     grants; turns (done, leave)
 #   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock       grants (accrue); turns
+#   time in flight, the longest launch       Share.busy, .in_flight, .longest           in_flight
+#   when somebody last waited                Gpu.waited_at                              grants, turns, recovery
 #   memory counted and promised              Share, Gpu.needed, Gpu.reserving           memory (recount), turns
 #   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained            operator
 #   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns, recovery, grants
@@ -66,6 +68,8 @@ class Rules:
     """The memory that the context of a process takes on a card.  Nobody reports it."""
     grace: Seconds = numbers.GRACE_MS / 1000
     announce: Seconds = numbers.ANNOUNCE_MS / 1000
+    alone_flight: Seconds = numbers.ALONE_FLIGHT_MS / 1000
+    """How much work a process may have in flight while no other container waits.  The grace is longer."""
     hush: Seconds = 0.001
     """A turn younger than this is left alone.  Most short turns end by then, and their processes need no `wanted`."""
     keep: Seconds = 0.005
@@ -194,6 +198,8 @@ class Turn:
     """Its processes know that another container waits."""
     stage: Stage = Stage.RUNNING
     deadline: Seconds = FOREVER
+    extended: bool = False
+    """The deadline was moved for a long launch; that happens once."""
     reason: str = "overdue"
     """The reason that is given if it is revoked at the deadline."""
 
@@ -214,6 +220,8 @@ class Gpu:
     claim: Request | None = None
     reserving: dict[int, tuple[ContainerState, int]] = field(default_factory=dict)
     """The processes that wait for memory here, and the bytes that each asked for."""
+    waited_at: Seconds = -FOREVER
+    """When a container last waited for it."""
     grants: int = 0
     switches: int = 0
     last_holder: str = ""

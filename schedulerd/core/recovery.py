@@ -27,14 +27,14 @@ class Returning:
         self.grants = grants
         self._request = request
 
-    def join_turns(self, process: int, container: ContainerState) -> None:
+    def join_turns(self, process: int, container: ContainerState, now: Seconds) -> None:
         """Let a new process run in the turns of its container.
 
         It may use the GPUs without asking, so the turns must wait for it too.
         """
         for turn in dict.fromkeys(container.turns.values()):
             if process not in turn.processes_running:
-                self.grants.add_process(turn, process)
+                self.grants.add_process(turn, process, now)
 
     def goes_on(self, container: ContainerState, gpus: Sequence[Gpu], now: Seconds, *, alone: bool) -> bool:
         """Give a container the GPUs that one of its processes says it holds, and return whether that can be true."""
@@ -51,7 +51,9 @@ class Returning:
                 self.grants.drop(request)  # another process asked first; the container has the GPUs now
         turn = self.grants.begin(container, gpus, now, request=self._request(container, grouped(gpus), now))
         turn.shared = not alone
-        self.grants.tell_granted(turn, tuple(container.processes))
+        for gpu in gpus:
+            gpu.waited_at = now  # whether somebody waited under the earlier daemon is not known
+        self.grants.tell_granted(turn, tuple(container.processes), now)
         self.grants.settle(gpus, now)
 
     def is_back(self, container: ContainerState, pid: int, now: Seconds) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from contract.wire.shared_memory import LEDGER_SLOTS
 from contract.words.grammar import AllocationKind, Mode
-from schedulerd.core import memory
+from schedulerd.core import in_flight, memory
 from schedulerd.core.deadlock import DeadlockWatch
 from schedulerd.core.grants import Grants
 from schedulerd.core.history import Histories
@@ -112,7 +112,7 @@ class Turns:
     def announce(self, process: int, held: Sequence[Held], now: Seconds, *, alone: bool) -> None:
         """Accept the turns that a process still holds from a daemon that went away, or revoke them."""
         container = self.members[process]
-        self.returning.join_turns(process, container)
+        self.returning.join_turns(process, container, now)
         for name in dict.fromkeys(one.turn for one in held):
             gpus = self._own_gpus(container, tuple(dict.fromkeys(one.gpu for one in held if one.turn == name)))
             if not self.returning.goes_on(container, gpus, now, alone=alone):
@@ -122,7 +122,7 @@ class Turns:
         """Handle that a process has said all that it still holds."""
         container = self.members[process]
         self.returning.is_back(container, container.pids[process], now)
-        self.returning.join_turns(process, container)
+        self.returning.join_turns(process, container, now)
 
     def leave(self, process: int, now: Seconds) -> None:
         """Handle that a process has gone.  This counts as an answer to all that it was asked."""
@@ -138,6 +138,8 @@ class Turns:
             request.by.discard(process)
             if not request.by:
                 self.grants.drop(request)
+                for gpu in request.gpus:
+                    gpu.waited_at = now
         for turn in dict.fromkeys(container.turns.values()):
             if turn.processes_running.pop(process, None) is not None and not turn.processes_running:
                 self._end(turn, now)
@@ -186,7 +188,7 @@ class Turns:
         if request is not None and request.gpus == gpus:
             request.by.add(process)
         elif turn is not None and turn.stage is Stage.RUNNING and turn.gpus == gpus:
-            self.grants.add_process(turn, process)
+            self.grants.add_process(turn, process, now)
         else:
             self._begin_to_wait({process}, container, group, now)
 
@@ -249,7 +251,7 @@ class Turns:
         if turn is None or process not in turn.processes_running:
             return
         if answer.busy_us:
-            _count_busy(turn, answer.busy_us / 1e6, now)
+            in_flight.count_done(turn, process, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
             turn.processes_running[process] = tuple(
                 gpu for gpu in turn.processes_running[process] if gpu not in answer.gpus
@@ -344,7 +346,7 @@ class Turns:
         """Do all that is due: revoke overdue turns, and ask holders to yield when their quantum is over."""
         for gpu in [one for one in self.grants.gpus.values() if one.alarm <= now]:
             for turn in tuple(gpu.holders):
-                if turn.deadline <= now:
+                if turn.deadline <= now and not in_flight.extend_deadline(self.rules, turn, now):
                     self._revoke(turn, now)
         self.grants.wake(now)
         if self.deadlocks.alarm <= now:
@@ -379,13 +381,6 @@ class Turns:
             if uuid not in container.shares:
                 raise NotYours(f"{uuid} was not given to this container. It has {', '.join(container.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
-
-
-def _count_busy(turn: Turn, said: Seconds, now: Seconds) -> None:
-    """Count the told sum in equal parts on the GPUs of a turn; at most the length of the turn on each."""
-    part = min(said / len(turn.gpus), now - turn.granted_at)
-    for name in turn.names:
-        turn.container.shares[name].busy += part
 
 
 def _free_slot(container: ContainerState) -> int:

@@ -28,7 +28,13 @@ class Share:
     burst_so_far: Seconds = 0.0
     held: Seconds = 0.0
     busy: Seconds = 0.0
-    """How long its processes had work in flight in their turns, as they say."""
+    """How long its processes had work in flight, as they say; never more than the time that passed."""
+    in_flight: dict[int, Seconds] = field(default_factory=dict)
+    """By process that tells it in its ledger slot: for how long it has had work in flight."""
+    looked_at: Seconds | None = None
+    """When the ledger was last read."""
+    longest: Seconds = 0.0
+    """The longest launch that its processes have learned."""
     waited: Seconds = 0.0
     waits: list[int] = field(default_factory=lambda: [0] * (len(WAIT_BOUNDS) + 1))
     turns: int = 0
@@ -68,6 +74,18 @@ class Share:
             burst = 0.0
         self.burst_so_far = burst
 
+    def count_in_flight(self, told: dict[int, tuple[Seconds, Seconds]], now: Seconds) -> None:
+        """Count the time in flight that each process tells, and remember the longest launch.
+
+        A process that tells 0 tells nothing.  The sum of all processes is never more than the time that has passed.
+        """
+        passed = 0.0 if self.looked_at is None else now - self.looked_at
+        more = sum(max(0.0, time - self.in_flight.get(process, 0.0)) for process, (time, _) in told.items())
+        self.in_flight |= {process: time for process, (time, _) in told.items() if time > 0.0}
+        self.longest = max((longest for _, longest in told.values()), default=0.0)
+        self.looked_at = now
+        self.busy += min(more, passed)
+
     def promise(self, process: int, size: int) -> None:
         """Promise a process the size that it asked for.  0 ends its promise."""
         if size:
@@ -89,6 +107,7 @@ class Share:
     def forget(self, process: int) -> None:
         """Forget a process that has gone, its memory and its promise."""
         self.promise(process, 0)
+        self.in_flight.pop(process, None)
         pageable, unpageable = self.using.pop(process, (0, 0))
         self.pageable -= pageable
         self.unpageable -= unpageable

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 from adapters import nvml
 from adapters.nvml import Handle, NoAnswer
@@ -25,14 +26,19 @@ _OPEN_AGAIN: Seconds = 60.0
 class Cards:
     """The library, opened when it can be; calls from several threads wait for each other."""
 
-    def __init__(self, clock: Callable[[], Seconds] = time.monotonic) -> None:
+    def __init__(self, driver_root: Path | None = None, clock: Callable[[], Seconds] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._library = nvml.Library()
+        self._library = nvml.Library(driver_root)
         self._silent: set[int] = set()
         """Places whose card does not answer."""
         self._open_again_at: Seconds = FOREVER
         self._said = ""
+
+    @property
+    def told(self) -> str:
+        """Say in one sentence which library answers, or why none does and what to do."""
+        return self._library.told
 
     def read(self) -> dict[str, Figures]:
         """Return every card's figures; empty where there is no library."""

@@ -66,7 +66,7 @@ class Observer:
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
-        self.cards = Cards()
+        self.cards = Cards(settings.driver_root)
         self.kubelet = Kubelet(settings.pod_resources)
         self.fairness = Fairness()
         self.owners: dict[str, Owner] = {}
@@ -222,7 +222,7 @@ class Observer:
         """Return what is served over HTTP."""
         return {
             "/metrics": lambda _accept: Answer(200, CONTENT_TYPE, _as_text(self.metrics())),
-            HEALTHZ: health_page(self.healthy, lambda: self.ailment() or "ok"),
+            HEALTHZ: health_page(self.healthy, lambda: self.ailment() or f"ok. {self.cards.told}"),
         }
 
     def metrics(self) -> Iterator[str]:

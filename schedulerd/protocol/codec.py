@@ -223,13 +223,15 @@ def _write_welcome(one: messages.Welcome) -> bytes:
         "announce_ms": str(one.announce_ms),
         "grace_ms": str(one.grace_ms),
         "flight_ms": str(one.flight_ms),
+        "alone_flight_ms": str(one.alone_flight_ms),
         "fds": "gate,ledger",
     }
     return encode(Line("welcome", words))
 
 
 def _write_grant(one: messages.Grant) -> bytes:
-    return f"grant turn={one.turn}{_after_the_turn(one[1:])}".encode()
+    quiet = "" if one.waiting else f" quiet_ms={one.quiet_ms}"
+    return f"grant turn={one.turn}{_after_the_turn(one[1:6])}{quiet}\n".encode()
 
 
 @lru_cache(maxsize=4096)
@@ -241,7 +243,7 @@ def _after_the_turn(grant: tuple[tuple[str, ...], int, bool, bool, int]) -> str:
     gpus, quantum_ms, shared, waiting, keep_ms = grant
     return (
         f" gpus={','.join(gpus)} quantum_ms={quantum_ms} beside={_flag(shared)}"
-        f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}\n"
+        f" {f'waiting=1 keep_ms={keep_ms}' if waiting else 'waiting=0'}"
     )
 
 

@@ -236,6 +236,7 @@ class Sessions:
             announce_ms=round(rules.announce * 1000),
             grace_ms=round(rules.grace * 1000),
             flight_ms=numbers.FLIGHT_MS,
+            alone_flight_ms=round(rules.alone_flight * 1000),
         )
 
     # ------------------------------------------------------------------ verbs

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from schedulerd.core.in_flight import count_told
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 from schedulerd.errors import Unusable
@@ -20,6 +21,7 @@ from schedulerd.eventloop.connection import Broken, Connection, Deaf
 from schedulerd.eventloop.loop import Loop, Seconds
 from schedulerd.eventloop.process_watch import ProcessWatch
 from schedulerd.eventloop.throttle import Throttle
+from schedulerd.policies import FOREVER
 from schedulerd.protocol import codec
 from schedulerd.protocol.budget import CONNECTION, NO_LIMITS, Budget, lines_in
 from schedulerd.protocol.sessions import Sessions
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 _ACCEPT_AT_ONCE = 64
 _BACKLOG = 4096
 _SELDOM: Seconds = 1.0
+_LOOK_EVERY: Seconds = 1.0
 _GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -92,6 +95,7 @@ class Server:
         self._acceptor = Acceptor()
         self._last_client = 0
         self._silent_until: Seconds = 0.0
+        self._look_at: Seconds = 0.0
         self._carry: dict[type, Callable[..., None]] = {
             Tell: self._tell,
             SetGate: self._set_gate,
@@ -104,6 +108,7 @@ class Server:
         }
         loop.add_alarm(sessions.turns.next_alarm, sessions.turns.wake)
         loop.add_alarm(sessions.next_stranger_alarm, sessions.hang_up_on_silent)
+        loop.add_alarm(self._next_look, self._look_at_ledgers)
         loop.call_after_each(self.carry_out)
 
     # ------------------------------------------------------------------ listening
@@ -207,6 +212,9 @@ class Server:
 
     def _lost(self, connection: Connection) -> None:
         if self.connections.pop(connection.client, None) is not None:
+            container = self.sessions.turns.members.get(connection.client)
+            if container is not None:
+                self._look_at_ledger(container.facts.key, self.loop.clock())
             self._processes.forget(connection.client)
             connection.close()
             self._listeners.gone(connection.client)
@@ -231,6 +239,27 @@ class Server:
                 connection.send(data)
             except Broken as error:
                 self._broken(connection, error)
+
+    # ------------------------------------------------------------------ time in flight
+
+    def _next_look(self) -> Seconds:
+        """Return when the ledgers must be read next: once a second while any container has a turn."""
+        return self._look_at if self.sessions.turns.grants.turns else FOREVER
+
+    def _look_at_ledgers(self, now: Seconds) -> None:
+        self._look_at = now + _LOOK_EVERY
+        for key in {turn.container.facts.key for turn in self.sessions.turns.grants.turns.values()}:
+            self._look_at_ledger(key, now)
+
+    def _look_at_ledger(self, key: str, now: Seconds) -> None:
+        memory, container = self.memories.get(key), self.sessions.turns.containers.get(key)
+        if memory is None or container is None:
+            return
+        slots = {process: memory.in_flight(slot) for process, slot in container.processes.items()}
+        for gpu in container.facts.gpus:
+            count_told(container, gpu, {process: told[gpu] for process, told in slots.items()}, now)
+
+    # ------------------------------------------------------------------ turns and memory
 
     def _set_gate(self, order: SetGate) -> None:
         self._gate_set(order.gpu, order.container, order.pids)

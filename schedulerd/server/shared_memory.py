@@ -19,6 +19,7 @@ from contract.wire import shared_memory as layout
 _SEAL_FUTURE_WRITE = 0x0010
 _FUTEX_WAKE = 1
 _SLOTS_USED_AT = 16
+_NANOSECONDS = struct.Struct("=Q")
 _EVERYBODY = 0x7FFFFFFF
 _FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
 # Waking never waits, so the interpreter's lock is kept: letting go of it and taking it again would cost as much.
@@ -69,6 +70,16 @@ class SharedMemory:
         size = layout.ledger_slot_size(self._gpus)
         at = layout.ledger_slot(self._gpus, slot)
         self._ledger_map[at : at + size] = struct.pack("=Q", owner).ljust(size, b"\0")
+
+    def in_flight(self, slot: int) -> dict[str, tuple[float, float]]:
+        """Return by GPU what the process of a slot tells: its seconds in flight, and its longest launch."""
+        told: dict[str, tuple[float, float]] = {}
+        for index, gpu in enumerate(self._words):
+            at = layout.ledger_line(self._gpus, slot, index)
+            (busy,) = _NANOSECONDS.unpack_from(self._ledger_map, at + layout.LEDGER_IN_FLIGHT)
+            (longest,) = _NANOSECONDS.unpack_from(self._ledger_map, at + layout.LEDGER_LONGEST)
+            told[gpu] = (busy / 1e9, longest / 1e9)
+        return told
 
     def close(self) -> None:
         """Close every gate and both files; processes keep their own maps."""

@@ -4,10 +4,13 @@ The rule: a program is built only from the names here and from the committed go.
 Plain values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 KUBERNETES = "1.36.4"
 CONTAINERD = "2.3.6"
+NVIDIA_TOOLKIT = "1.20.0"
+NVIDIA_TOOLKIT_LEGACY = "1.17.8"
+"""The last line whose mode `auto` means legacy; the Go module proxy has this one of it."""
 GO_AT_LEAST = (1, 26, 8)
 """containerd's go.mod asks for it.  Where the machine's compiler is older, the wheel in go/requirements.txt is used."""
 
@@ -33,6 +36,8 @@ class Module:
     programs: tuple[Program, ...]
     stamps: tuple[str, ...] = ()
     """Linker variables `name=value`: without them the API server calls itself v0.0.0 and clients complain."""
+    needs_c: bool = field(default=False, repr=False)
+    """Built with cgo.  It is not in the name of a build, because it cannot change without the packages."""
 
 
 def _kubernetes(name: str) -> Program:
@@ -41,6 +46,19 @@ def _kubernetes(name: str) -> Program:
 
 def _containerd(name: str) -> Program:
     return Program(name, f"github.com/containerd/containerd/v2/cmd/{name}")
+
+
+def _nvidia(folder: str, version: str, *further: str) -> Module:
+    package = "github.com/NVIDIA/nvidia-container-toolkit"
+    runtimes = ("nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy")
+    names = ("nvidia-ctk", "nvidia-cdi-hook", "nvidia-container-runtime-hook", *runtimes, *further)
+    return Module(
+        folder=folder,
+        version=version,
+        programs=tuple(Program(name, f"{package}/cmd/{name}") for name in names),
+        stamps=(f"{package}/internal/info.version={version}",),
+        needs_c=True,  # NVML is called through cgo
+    )
 
 
 _MAJOR, _MINOR, _ = KUBERNETES.split(".")
@@ -67,6 +85,13 @@ RUNTIME = Module(
     stamps=(f"github.com/containerd/containerd/v2/version.Version={CONTAINERD}",),
 )
 MODULES = (CONTROL_PLANE, RUNTIME)
+"""What every node needs."""
+
+# the installer is what the GPU operator runs on each node; it contains NVIDIA's NRI plugin, too
+TOOLKIT = _nvidia("nvidia", NVIDIA_TOOLKIT, "nvidia-ctk-installer")
+TOOLKIT_LEGACY = _nvidia("nvidia-1.17", NVIDIA_TOOLKIT_LEGACY)
+NVIDIA_MODULES = (TOOLKIT, TOOLKIT_LEGACY)
+"""What a node of `testbed/nvidia` needs besides."""
 
 KUBEBUILDER_PROGRAMS = ("etcd", "kube-apiserver", "kubectl")
 """The programs in the folder that KUBEBUILDER_ASSETS names; with it the control plane needs no build."""

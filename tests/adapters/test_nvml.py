@@ -1,6 +1,6 @@
 """NVML's errors as the rooms see them; the functions of `pynvml` are the test's.
 
-The real calls on the software GPU's library are in tests/deviceplugin/gpus/test_nvml.py.
+The real calls on the software GPU's library are in tests/deviceplugin/gpus/test_cards.py.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ TOLD: dict[str, Any] = {
     "PciInfo": SimpleNamespace(busId=b"00000000:01:00.0"),
     "MemoryInfo": SimpleNamespace(total=8, used=3),
     "NumaNodeId": 1,
+    "MinorNumber": 0,
     "MigMode": (0, 0),
     "PowerUsage": 72_000,
     "UtilizationRates": SimpleNamespace(gpu=50),
@@ -102,7 +103,7 @@ def test_a_gpu_is_described(driver: Driver) -> None:
     driver.answers("MigMode", (1, 1))
 
     assert nvml.describe(GPU) == nvml.Description(
-        uuid="GPU-a", model="L4", memory_bytes=8, compute="8.9", pci="00000000:01:00.0", numa=1, mig=True
+        uuid="GPU-a", model="L4", memory_bytes=8, compute="8.9", pci="00000000:01:00.0", numa=1, minor=0, mig=True
     )
 
 

@@ -13,6 +13,7 @@ from deviceplugin.core.inventory import Rules
 from deviceplugin.layout import Layout
 from deviceplugin.settings import Inject, Settings
 from tests.deviceplugin.running_plugin import FAST, RunPlugin, Setup, running
+from tests.fakes.cdi_cache import CdiCache
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def settings(short_path: Path) -> Settings:
         kubelet_folder=short_path / "k",
         pod_resources_socket=short_path / "pod-resources.sock",
         control_socket=short_path / "control.sock",
+        static_cdi_folder=short_path / "etc-cdi",
         hook_file=hook,
         rules=Rules(slots=10),
         inject=Inject.CDI,
@@ -40,6 +42,13 @@ def settings(short_path: Path) -> Settings:
         health_socket=short_path / "health.sock",
         times=FAST,
     )
+
+
+@pytest.fixture
+def cdi_cache(settings: Settings) -> Iterator[CdiCache]:
+    """Run a reader of the CDI folder in place of the runtime, since starts wait for one."""
+    with CdiCache(settings.layout.cdi).running() as cache:
+        yield cache
 
 
 @pytest.fixture
@@ -57,7 +66,7 @@ def run_plugin(settings: Settings) -> Iterator[RunPlugin]:
 
 
 @pytest.fixture
-def setup(run_plugin: RunPlugin) -> Setup:
+def setup(run_plugin: RunPlugin, cdi_cache: CdiCache) -> Setup:  # noqa: ARG001  it only has to run
     """Run a plugin with four GPUs, registered and with its list sent."""
     setup = run_plugin()
     setup.kubelet.start()

@@ -96,9 +96,11 @@ def folders(desk: Desk) -> list[str]:
 # ---------------------------------------------------------------------------------------------- folders
 def test_a_folder_and_its_spec_are_removed_when_unused_for_the_time(desk: Desk) -> None:
     desk.files.write(made(A0))
+    desk.files.spec_path(key_of([A0])).write_text("{}")
     desk.look(at=0.0)
     desk.look(at=59.0)
     assert folders(desk) == [key_of([A0])]
+    assert len(specs(desk)) == 1
     desk.look(at=60.0)
 
     assert (folders(desk), specs(desk)) == ([], [])
@@ -121,17 +123,15 @@ def test_a_spec_of_ours_without_a_folder_is_removed_and_others_stay(desk: Desk) 
     assert specs(desk) == ["nvidia.json"]
 
 
-def test_a_reboot_loses_nothing(desk: Desk) -> None:
+def test_a_reboot_loses_no_record(desk: Desk) -> None:
     """Cover a reboot: /var/run is empty, folders exist, no container runs yet, the kubelet knows its allocations."""
-    allocation = made(A0, B0, at=7.0)
+    allocation = replace(made(A0, B0, at=7.0), names=("told",), binding=1)
     desk.files.write(allocation)
-    for path in desk.files.layout.cdi.iterdir():
-        path.unlink()
     desk.files.layout.cdi.rmdir()
     desk.reconciler.repair(Ownership((), frozenset({frozenset({A0, B0})})))
 
-    assert desk.files.is_whole(allocation)
     assert desk.files.read(allocation.key) == allocation
+    assert specs(desk) == [], "the start of a container writes its spec"
 
 
 def test_lost_folders_are_written_again_for_slots_in_use(desk: Desk) -> None:

@@ -4,7 +4,9 @@ Use it only for faults that a real kubelet cannot be made to show; the drills ru
 does: it dials within Register, asks for options, then listens to the list.
 """
 
+import base64
 import contextlib
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ import grpc
 
 from adapters.kubelet.device_plugin_api import DEVICE_PLUGIN, HEALTHY, REGISTRATION, messages
 from adapters.kubelet.rpc import ask, dial, serve_calls
+from contract.words import names
 
 
 class Kubelet:
@@ -28,6 +31,7 @@ class Kubelet:
         self.refusal: str | None = None
         self.on_register: Callable[[messages.RegisterRequest], None] = lambda _: None
         self.on_stream_end: Callable[[], object] = lambda: None
+        self._answers: list[tuple[tuple[str, ...], messages.ContainerAllocateResponse]] = []
         self._lists: list[dict[str, bool]] = []
         self._news = threading.Condition()
         self._channel: grpc.Channel | None = None
@@ -131,7 +135,23 @@ class Kubelet:
             container_requests=[messages.ContainerAllocateRequest(devices_ids=device_ids)]
         )
         answer: messages.AllocateResponse = self.call("Allocate", request, messages.AllocateResponse)
+        self._answers.append((device_ids, answer.container_responses[0]))
         return answer.container_responses[0]
+
+    def write_checkpoint(self, pod: str = "pod-uid") -> None:
+        """Write the kubelet's own record: every answer of Allocate is one container of this pod."""
+        entries = [
+            {
+                "PodUID": pod,
+                "ContainerName": f"c{number}",
+                "ResourceName": names.RESOURCE,
+                "DeviceIDs": {"-1": list(device_ids)},
+                "AllocResp": base64.b64encode(answer.SerializeToString()).decode(),
+            }
+            for number, (device_ids, answer) in enumerate(self._answers)
+        ]
+        record = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 0}
+        (self.folder / "kubelet_internal_checkpoint").write_text(json.dumps(record))
 
     def start_container(self, *device_ids: str) -> None:
         """Call PreStartContainer."""

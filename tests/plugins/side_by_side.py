@@ -10,7 +10,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 DIST = "loadscope"
 """What `make test` gives as --dist."""
-_ON_A_NODE = tuple(f"tests/system/{folder}/" for folder in ("cluster", "deviceplugin", "install", "manifests"))
+_FOLDERS = ("cluster", "deviceplugin", "install", "manifests", "nvidia")
+_ON_A_NODE = tuple(f"tests/system/{folder}/" for folder in _FOLDERS)
 
 
 class _Queues(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types

@@ -1,9 +1,12 @@
 """The tool behind `make mutants`: its operators, its choice, its verdicts, and a few mutants of a small folder."""
 
 import ast
+import os
+import select
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def changes_of(source: str) -> dict[str, list[str]]:
-    """The replacements by operator."""
+    """Return the replacements by operator."""
     found: dict[str, list[str]] = {}
     for mutant in mutants_of("a.py", textwrap.dedent(source)):
         found.setdefault(mutant.operator, []).append(mutant.after)
@@ -60,6 +63,10 @@ def test_every_operator_finds_something_to_break() -> None:
     used = {mutant.operator for folder in folders for mutant in mutants_in(ROOT / folder, ROOT)}
 
     assert used == set(OPERATORS)
+
+
+def test_false_is_made_true_and_not_none() -> None:
+    assert changes_of("def f(): return False") == {"constant": ["True"], "statement deleted": ["pass"]}
 
 
 @pytest.mark.parametrize(
@@ -187,3 +194,49 @@ def test_a_few_mutants_of_a_small_folder_are_tried_and_counted() -> None:
     assert done.returncode in (0, 1), done.stderr
     folder, mutants, *ends = done.stdout.splitlines()[-1].split()[:6]
     assert (folder, int(mutants), sum(map(int, ends))) == ("contract/sharing", 5, 5)
+
+
+_FORKS_ONE_THAT_LOOPS = """
+import os
+from tests.runners.mutation.forks import Job, run_all
+
+def loop():
+    os.write(pipe, str(os.getpid()).encode())
+    while True:
+        pass
+
+pipe = os.dup(1)
+list(run_all([Job("a", loop, 100)], at_once=1))
+"""
+
+
+def _wait_until_it_ends(pid: int) -> None:
+    handle = os.pidfd_open(pid)
+    ends = select.poll()
+    ends.register(handle, select.POLLIN)
+    try:
+        assert ends.poll(20_000), f"process {pid} outlives its parent"
+    finally:
+        os.close(handle)
+
+
+def test_a_mutant_ends_with_the_process_that_tries_it() -> None:
+    command = [sys.executable, "-c", _FORKS_ONE_THAT_LOOPS]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        child = int(os.read(parent.stdout.fileno(), 20))
+        parent.kill()
+        _wait_until_it_ends(child)
+
+
+def test_the_survey_ends_with_the_command_that_was_killed() -> None:
+    command = [sys.executable, "-m", "tests.runners.mutants", "contract/sharing", "--count", "5"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as parent:
+        assert parent.stderr
+        parent.stderr.readline()  # its first line is said just before the survey begins
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        until = time.monotonic() + 20
+        while not (found := children.read_text().split()):
+            assert time.monotonic() < until, "no survey began"
+        parent.kill()
+        _wait_until_it_ends(int(found[0]))

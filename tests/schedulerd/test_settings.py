@@ -25,7 +25,7 @@ def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(tmp_path: 
 
 
 def test_a_key_that_is_no_setting_is_refused_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match=r"'polcy', which is no setting\. Use: allocations, announce"):
+    with pytest.raises(Unusable, match=r"'polcy', which is no setting\. Use: allocations, alone_flight, announce"):
         read(written(tmp_path, "polcy: rr\n"))
 
 

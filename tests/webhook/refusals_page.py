@@ -112,6 +112,7 @@ _ELSEWHERE = {
     "PodTooLarge": "# a pod with 201 containers, or one with 2,001 environment variables\n",
     "DebugContainersTooLarge": "# kubectl debug, for the 101st time on the same pod\n",
     "AnnotationChanged": "# kubectl annotate --overwrite pod trainer nvshare.com/weight=900\n",
+    "PodOutgrown": "# a pod with a vGPU that gets a 1,001st annotation or label\n",
     "NamespaceValueUnknown": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team-a\n  labels:\n"
     '    nvshare.com/injection: "on"\n',
 }

@@ -87,9 +87,11 @@ _SCOPES = {
     Stage.EPHEMERAL_VALIDATE: frozenset((Scope.EPHEMERAL, Scope.FINAL)),
     Stage.OFFLINE: _VGPU_POD | {Scope.OFFLINE},
 }
+_PLAIN_POD = {True: frozenset((Scope.ANY_POD, Scope.LABELLED)), False: frozenset((Scope.LABELLED,))}
+"""The rules on a pod without vGPUs, by whether its namespace takes part."""
 _OF_SCOPES = {
     scopes: tuple(rule for rule in POD_RULES if rule.scope in scopes)
-    for scopes in (*_SCOPES.values(), frozenset((Scope.ANY_POD,)))
+    for scopes in (*_SCOPES.values(), *_PLAIN_POD.values())
 }
 
 
@@ -139,9 +141,9 @@ def decide(facts: Facts, stage: Stage) -> Decision:
 def _refusals(facts: Facts, stage: Stage) -> tuple[Refusal, ...]:
     scopes = _SCOPES[stage]
     if not facts.sharing and facts.pod.quantities_are_legal:
-        if facts.namespace.injection is None or facts.namespace.is_excluded or facts.is_debugging:
+        if facts.namespace.is_excluded or facts.is_debugging:
             return ()
-        scopes = frozenset((Scope.ANY_POD,))
+        scopes = _PLAIN_POD[facts.namespace.injection is not None]
     refusals: list[Refusal] = []
     for rule in _OF_SCOPES[scopes]:
         offenders = rule.find(facts)

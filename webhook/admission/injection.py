@@ -122,6 +122,12 @@ def _annotations(facts: Facts) -> Iterator[Operation]:
         yield from put_members("/metadata/annotations", present, changed)
 
 
+def _label(facts: Facts) -> Iterator[Operation]:
+    present = facts.pod.labels
+    if present.get(names.VGPU_LABEL) != names.VGPU_LABEL_VALUE:
+        yield from put_members("/metadata/labels", present, {names.VGPU_LABEL: names.VGPU_LABEL_VALUE})
+
+
 def _was_reduced(facts: Facts) -> bool:
     """Tell whether the note of a reduction fits: each container in it has one vGPU, and the namespace reduces."""
     counts = {container.name: container.vgpus for container in facts.sharing}
@@ -151,6 +157,7 @@ STEPS: tuple[Callable[[Facts], Iterator[Operation]], ...] = (
     _volumes,
     _node_affinity,
     _annotations,
+    _label,
 )
 
 

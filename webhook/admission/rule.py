@@ -4,7 +4,7 @@ The rule it owns: Python and CEL return the offenders as the same short texts.  
 cause, so the webhook and the API server refuse with the same words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
@@ -29,7 +29,8 @@ class Scope(Enum):
     EPHEMERAL = "a debug container that is new on a pod with a vGPU"
     FINAL = "a pod that asks for a vGPU, after every other webhook"
     OFFLINE = "a pod in a file, which the API server would refuse by itself"
-    POD_UPDATE = "a change of a pod"
+    LABELLED = "any pod with the label nvshare.com/vgpu"
+    POD_UPDATE = "a change of a pod with the label nvshare.com/vgpu"
     NAMESPACE = "a Namespace"
 
 
@@ -72,11 +73,21 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """The facts for a rule on changes: the annotations of a pod before and after."""
+class Metadata:
+    """The annotations and labels of a pod."""
 
-    before: dict[str, str]
-    after: dict[str, str]
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The facts for a rule on changes: a pod's annotations and labels, before and after."""
+
+    before: Metadata
+    after: Metadata
+    asks: bool
+    """The pod asks for a vGPU; no change can give it one or take it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The decision of `audit` on running pods with vGPUs: refused by today's policy, past the webhook, before the opt-in.
+"""The decision of `audit` on running pods with vGPUs: refused today, past the webhook, before the opt-in, unmarked.
 
 It is pure: raw pods and Namespaces go in, findings come out.
 """
@@ -26,6 +26,8 @@ class Flaw(StrEnum):
     REFUSED_TODAY = "refused-today"
     PAST_WEBHOOK = "past-webhook"
     BEFORE_OPT_IN = "before-opt-in"
+    UNMARKED = "unmarked"
+    """It has no label `nvshare.com/vgpu`: no policy looks at changes of its annotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,12 @@ def audit_pod(raw: Json, namespace: Json, *, volumes: Volumes = Volumes.AUTO) ->
     refusals = [item for item in decide(facts, Stage.MUTATE).refusals if item.code != _RULED_OUT]
     found = [_refused(where, item) for item in refusals]
     missing = [operation["path"] for operation in undone(facts) if operation["path"].startswith("/spec/")]
-    if policy.injection is Injection.ENABLED and not policy.is_excluded and missing:
+    if policy.injection is not Injection.ENABLED or policy.is_excluded:
+        return found
+    if missing:
         found.append(_incomplete(where, missing, is_older=_is_older(metadata, namespace)))
+    elif names.VGPU_LABEL not in facts.pod.labels:
+        found.append(_unmarked(where))
     return found
 
 
@@ -68,6 +74,13 @@ def _incomplete(where: tuple[str, str], missing: list[str], *, is_older: bool) -
     why = f"The pod came past the webhook: {lacks}."
     remedy = "Create it anew; if that happens again, see whether both webhook configurations are in the cluster."
     return Finding(*where, Flaw.PAST_WEBHOOK, why, remedy)
+
+
+def _unmarked(where: tuple[str, str]) -> Finding:
+    namespace, pod = where
+    marked = f"{names.VGPU_LABEL}={names.VGPU_LABEL_VALUE}"
+    why = f"The pod lacks the label {names.VGPU_LABEL}, so its nvshare.com/ annotations can be changed."
+    return Finding(*where, Flaw.UNMARKED, why, f"kubectl label pod --namespace {namespace} {pod} {marked}")
 
 
 def _is_older(metadata: Json, namespace: Json) -> bool:

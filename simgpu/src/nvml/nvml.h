@@ -87,6 +87,22 @@ struct nvml_bar1 {
     unsigned long long total, free, used;
 };
 
+struct nvml_field {
+    unsigned field, scope;
+    long long timestamp_us, latency_us;
+    unsigned value_type;
+    nvmlReturn_t result;
+    unsigned long long value;
+};
+
+struct nvml_conf_compute {
+    unsigned environment, feature, developer_tools;
+};
+
+struct nvml_conf_compute_settings {
+    unsigned version, environment, feature, developer_tools, multi_gpu;
+};
+
 struct nvmlDevice_st {
     uint32_t index; /* among the visible devices */
     uint32_t card;  /* among all devices */

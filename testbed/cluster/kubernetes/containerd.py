@@ -7,11 +7,12 @@ from testbed.cluster import pins
 from testbed.cluster.cache import Say
 from testbed.cluster.machine.processes import Process, wait_until
 from testbed.cluster.machine.sandbox import Sandbox, enter
-from testbed.cluster.shell import run_command
+from testbed.cluster.shell import run_command, succeeds
 from testbed.cluster.supplies import archives
 from testbed.cluster.supplies.build import programs
 
 SOCKET = "/run/containerd/containerd.sock"
+CONFIGURATION = "/etc/containerd/config.toml"
 CDI_FOLDER = "/var/run/cdi"
 _SYS_RESOURCE = 24  # the capability's number
 
@@ -65,12 +66,21 @@ class Containerd:
     def __init__(self, sandbox: Sandbox, *, node: str, say: Say) -> None:
         self._sandbox = sandbox
         self._programs = programs(pins.RUNTIME, say=say)
-        config = sandbox.path("/run/containerd.toml")
-        may = may_raise_oom_score(Path("/proc/self/status").read_text())
-        config.write_text(configuration(may_raise_oom_score=may))
-        command = [str(self._programs / "containerd"), "--config", "/run/containerd.toml"]
+        self.configure()
+        command = [str(self._programs / "containerd"), "--config", CONFIGURATION]
         # the shim is found through PATH
         self.process: Process = sandbox.process(f"{node}-containerd", command, path=[str(self._programs)])
+
+    def configure(self) -> None:
+        """Write the configuration that every node begins with; others may add their own runtimes to it."""
+        may = may_raise_oom_score(Path("/proc/self/status").read_text())
+        self._sandbox.path(CONFIGURATION).write_text(configuration(may_raise_oom_score=may))
+
+    def restart(self) -> None:
+        """Start again with the configuration as it is now; containers go on meanwhile."""
+        self.process.restart()
+        command = enter(self._sandbox.init_pid, str(self._programs / "ctr"), "--address", SOCKET, "version")
+        wait_until(lambda: succeeds(*command), what="containerd answers", seconds=60, needs=(self.process,))
 
     def start(self) -> None:
         self.process.start()

@@ -26,6 +26,8 @@ FOLDERS = (
     "/var/log/containers",
     "/etc/cni/net.d",
     "/etc/cdi",
+    "/etc/containerd",
+    "/etc/nvidia-container-runtime",
     "/run",
 )
 """The folders that a node has for itself; /var/run is /run."""

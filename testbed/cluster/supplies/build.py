@@ -18,7 +18,6 @@ from testbed.cluster.supplies.toolchain import find_go
 _GO = Path(__file__).with_name("go")
 _PROGRESS_SECONDS = 15.0
 _COMPILER = {
-    "CGO_ENABLED": "0",
     "GOFLAGS": "-buildvcs=false",
     "GOTOOLCHAIN": "local",  # a compiler that is too old must say so, not fetch another
     "GOWORK": "off",  # a workspace above us is not ours
@@ -60,7 +59,8 @@ def _build(module: pins.Module, folder: Path, say: Say) -> None:
     command = ["nice", str(find_go()), "build", "-v", "-trimpath", "-mod=readonly", "-o", f"{folder}/"]
     command += ["-ldflags", " ".join(["-s -w", *(f"-X {stamp}" for stamp in module.stamps)])]
     command += [program.package for program in module.programs]
-    _watch(command, cwd=_GO / module.folder, environment={**os.environ, **_COMPILER}, say=say)
+    environment = {**os.environ, **_COMPILER, "CGO_ENABLED": "1" if module.needs_c else "0"}
+    _watch(command, cwd=_GO / module.folder, environment=environment, say=say)
     for program in module.programs:
         (folder / Path(_command_name(program.package))).rename(folder / program.name)
 

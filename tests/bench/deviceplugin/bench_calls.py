@@ -1,5 +1,6 @@
 """How long the kubelet's calls take, in the plugin and over its socket: meanwhile it admits no other pod."""
 
+import itertools
 import random
 import statistics
 import tempfile
@@ -15,13 +16,17 @@ from contract.sharing import placement
 from contract.sharing.placement import Policy
 from contract.sharing.scoring import Weights, penalties
 from contract.wire.load import GpuLoad
+from contract.words.node import DevicesFrom
 from deviceplugin.core.device_list import DeviceList
+from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import DevicePlugin, Parts, Streams, prefer
 from deviceplugin.kubelet.server import PluginServer
 from deviceplugin.layout import Layout
+from deviceplugin.node.bindings import Bindings
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.prestart import NodeCheck
+from tests.fakes.cdi_cache import CdiCache
 from tests.fakes.gpus import make_inventory
 from tests.fakes.kubelet import Kubelet
 from tests.runners.bench import Row
@@ -53,10 +58,17 @@ def parts_of(folder: Path) -> Iterator[Parts]:
     (folder / "hook.so").write_bytes(b"hook")
     files = NodeFiles(Layout(folder / "node", folder / "cdi"), hook_source=folder / "hook.so", uses_cdi=True)
     files.prepare()
+    bindings = Bindings(
+        files=files,
+        devices=lambda: GpuDevices(DevicesFrom.ENVIRONMENT, ""),
+        ask_kubelet=lambda _: None,
+        tell=lambda _: None,
+    )
     yield Parts(
         publisher=Publisher(DeviceList(INVENTORY)),
         files=files,
         tell=lambda _: None,
+        bindings=bindings,
         start_check=NodeCheck(files, lambda: False, lambda _: None),
         policy=Policy,
     )
@@ -80,11 +92,12 @@ def bench() -> Iterator[Row]:
     )
     with tempfile.TemporaryDirectory(prefix="dp-") as name, parts_of(Path(name)) as parts:
         yield from bench_allocate(parts)
+        yield from bench_starts(parts)
         yield from bench_socket(replace(parts), Path(name) / "k")
 
 
 def bench_allocate(parts: Parts) -> Iterator[Row]:
-    """Measure the call's own work: folder, record and spec included."""
+    """Measure the call's own work: folder and record included."""
     plugin, ids = DevicePlugin(parts, Streams()), iter(IDS)
 
     def allocate() -> None:
@@ -95,6 +108,30 @@ def bench_allocate(parts: Parts) -> Iterator[Row]:
     again = iter(IDS * 2)
     ids = again
     yield Row(what="Allocate of slots given before", value=milliseconds(allocate), unit="ms", limit=1.0)
+
+
+def bench_starts(parts: Parts) -> Iterator[Row]:
+    """Measure PreStartContainer: one that has to write its spec and wait for a reader, and one that need not.
+
+    The reader does as the runtime's cache does, on a folder with nothing else in it.
+    """
+    plugin, folder = DevicePlugin(parts, Streams()), parts.files.layout.cdi
+
+    def start(device_id: str) -> None:
+        plugin.check_start(messages.PreStartContainerRequest(devices_ids=[device_id]), None)  # type: ignore[arg-type]
+
+    for path in folder.iterdir():
+        path.unlink()
+    ids = IDS[:60]
+    for device_id in ids:
+        each = messages.ContainerAllocateRequest(devices_ids=[device_id])
+        plugin.allocate(messages.AllocateRequest(container_requests=[each]), None)  # type: ignore[arg-type]
+    first, again = iter(ids), itertools.cycle(ids)
+    with CdiCache(folder).running():
+        writes = milliseconds(lambda: start(next(first)), 50)
+        rests = milliseconds(lambda: start(next(again)), 50)
+    yield Row(what="PreStartContainer that writes its spec and waits for a reader", value=writes, unit="ms", limit=60.0)
+    yield Row(what="PreStartContainer on the same card", value=rests, unit="ms", limit=2.0)
 
 
 def bench_socket(parts: Parts, folder: Path) -> Iterator[Row]:

@@ -2,6 +2,8 @@
 
 Beside two controls in the same run: no policy at all, and one policy whose condition is `false`.  The API server
 converts old and new pod for each policy that matches, before it asks the condition: less than that no policy can cost.
+So ours match a change by the label of pods with vGPUs.  Such a pod has at most 1,000 annotations; its changes are here
+too.
 Figures are minima of several requests, since others use the machine: seconds by the API server's admission metric, and
 by its processor time.  The webhook itself is not asked here: a pod without vGPUs never reaches it.
 """
@@ -9,19 +11,21 @@ by its processor time.  The webhook itself is not asked here: a pod without vGPU
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from contract.words import names
 from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
 from tests.fakes.pods import container, pod
 from tests.runners.bench import Row
 from tests.webhook.admission_cost import Measured, idle_policy, many_annotations, measure, wait_for_idle_policy
 from tests.webhook.cases import OPTED_IN
 from tests.webhook.real import ApiClient, all_policies, installed, wait_for_policies
+from webhook.admission import cel
 from webhook.admission.json_fields import Json
 from webhook.apiserver import hide_gpus
 
 _ROUNDS = 5
 _LIMIT_MS = 50
 _MERGE = "application/merge-patch+json"
-_NAMESPACES = {"off": "elsewhere", "on": "opted in"}
+_NAMESPACES = {"off": "elsewhere", "on": "opted in", "warned": "warn"}
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,12 @@ def bench() -> Iterator[Row]:
     with control_plane(Options()) as plane:
         plane.create_namespace("on", labels=OPTED_IN)
         plane.create_namespace("off")
+        plane.create_namespace("warned", labels={"nvshare.com/injection": "warn"})
         client = ApiClient(plane)
         for namespace in _NAMESPACES:
             assert client.create_pod(namespace, _pod("many"), dry_run=False).status == 201
-        requests = [request for namespace in _NAMESPACES for request in _requests(namespace)]
+        assert client.create_pod("on", _LARGEST, dry_run=False).status == 201
+        requests = [request for namespace in _NAMESPACES for request in _requests(namespace)] + _OF_LARGEST
         yield from _compare(plane, client, requests)
         client.close()
 
@@ -91,14 +97,21 @@ def _pod(name: str, vgpus: int | None = None) -> Json:
 
 def _requests(namespace: str) -> list[Request]:
     pods, where = f"/api/v1/namespaces/{namespace}/pods", _NAMESPACES[namespace]
+    create = Request(f"a create, {where}", "POST", f"{pods}?dryRun=All", _pod("new"), "application/json", 201)
+    return [create, *_changes(f"{pods}/many", where)]
+
+
+def _changes(path: str, where: str) -> list[Request]:
     label, status = {"metadata": {"labels": {"q": "1"}}}, {"status": {"message": "x"}}
     return [
-        Request(f"a create, {where}", "POST", f"{pods}?dryRun=All", _pod("new"), "application/json", 201),
-        Request(f"an update, {where}", "PATCH", f"{pods}/many?dryRun=All", label),
-        Request(f"a status patch, {where}", "PATCH", f"{pods}/many/status?dryRun=All", status),
+        Request(f"an update, {where}", "PATCH", f"{path}?dryRun=All", label),
+        Request(f"a status patch, {where}", "PATCH", f"{path}/status?dryRun=All", status),
     ]
 
 
+_LARGEST = pod(container("main", 1), name="largest", annotations=many_annotations(cel.MOST_KEYS))
+_LARGEST["metadata"]["labels"] = {names.VGPU_LABEL: names.VGPU_LABEL_VALUE}
+_OF_LARGEST = _changes("/api/v1/namespaces/on/pods/largest", "with a vGPU")
 _REFUSED = Request(
     "a create with a vGPU, refused",
     "POST",

@@ -1,14 +1,17 @@
 """The checks of Allocate, and the texts of an allocation."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from contract.allocation import key_of, parse, render
+from contract.allocation import Allocation, key_of, parse, render
 from contract.errors import BadAllocation
+from contract.words.node import DevicesFrom
 from deviceplugin.core import cdi
 from deviceplugin.core.allocation import allocate
+from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.errors import BadSpec, Refused
 from deviceplugin.layout import Layout
 from tests.fakes.gpus import make_gpu, make_inventory
@@ -16,6 +19,7 @@ from tests.fakes.gpus import make_gpu, make_inventory
 A, B, C = (make_gpu(number).uuid for number in range(3))
 INVENTORY = make_inventory(3)
 LAYOUT = Layout(Path("/node"), Path("/cdi"))
+ENVIRONMENT = GpuDevices(DevicesFrom.ENVIRONMENT, "so it is")
 
 
 @pytest.mark.parametrize(
@@ -51,9 +55,17 @@ def test_the_key_follows_from_the_slots_alone() -> None:
 def test_the_record_says_what_the_scheduler_reads() -> None:
     allocation = allocate([f"{A}__0"], INVENTORY, most=0, now=7.5)
     expected = {"key": allocation.key, "uuids": [A], "device_ids": [f"{A}__0"], "created": 7.5}
+    bound = replace(allocation, names=("a", "b"), binding=2, pod="uid")
 
-    assert json.loads(render(allocation)) == expected
+    assert json.loads(render(allocation)) == {**expected, "names": [], "binding": 0, "pod": ""}
     assert parse(render(allocation)) == allocation
+    assert parse(render(bound)) == bound
+
+
+def test_a_record_of_an_older_plugin_has_told_its_key_and_is_bound() -> None:
+    record = parse(json.dumps({"key": "k", "uuids": [A], "device_ids": [f"{A}__0"], "created": 7.5}))
+
+    assert (record.names, record.binding, record.pod) == (("k",), 1, "")
 
 
 @pytest.mark.parametrize(
@@ -81,20 +93,25 @@ def test_a_record_whose_key_does_not_follow_from_its_slots_is_not_the_plugins(te
     assert not parse(text).has_its_own_key
 
 
-def test_the_spec_carries_hook_preload_file_own_folder_and_visible_gpus() -> None:
-    allocation = allocate([f"{A}__0", f"{B}__0"], INVENTORY, most=0, now=1.0)
-    spec = json.loads(cdi.render_spec(cdi.build_spec(allocation, LAYOUT)))
+def test_the_spec_carries_hook_preload_file_own_folder_its_proof_and_visible_gpus() -> None:
+    spec = json.loads(cdi.render_spec(cdi.build_spec(bound(A, B), LAYOUT, ENVIRONMENT)))
     (device,) = spec["devices"]
-    edits = device["containerEdits"]
+    edits, folder = spec["containerEdits"], f"/node/allocations/{bound(A, B).key}"
 
-    assert f"{spec['kind']}={device['name']}" == cdi.device_name(allocation.key) == f"nvshare.com/vgpu={allocation.key}"
-    assert edits["env"] == [f"NVIDIA_VISIBLE_DEVICES={A},{B}"]
+    assert f"{spec['kind']}={device['name']}" == cdi.device_name("told") == "nvshare.com/vgpu=told"
+    assert edits["env"] == device["containerEdits"]["env"] == [f"NVIDIA_VISIBLE_DEVICES={A},{B}"]
     assert [(mount["hostPath"], mount["containerPath"]) for mount in edits["mounts"]] == [
         ("/node/hook", "/usr/lib/nvshare"),
         ("/node/hook/ld.so.preload", "/etc/ld.so.preload"),
-        (f"/node/allocations/{allocation.key}", "/var/run/nvshare/mine"),
+        (folder, "/var/run/nvshare/mine"),
+        (f"{folder}/bound-1", "/var/run/nvshare/mine/bound-1"),
     ]
     assert all("ro" in mount["options"] and "noexec" not in mount["options"] for mount in edits["mounts"])
+
+
+def bound(*uuids: str) -> Allocation:
+    allocation = allocate([f"{uuid}__0" for uuid in uuids], INVENTORY, most=0, now=1.0)
+    return replace(allocation, names=("told",), binding=1)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +122,14 @@ def test_the_spec_carries_hook_preload_file_own_folder_and_visible_gpus() -> Non
         pytest.param({"cdiVersion": "9"}, id="another version"),
         pytest.param({"devices": [{"name": "-", "containerEdits": {}}]}, id="no name, no edits"),
         pytest.param(
-            {"devices": [{"name": "a", "containerEdits": {"env": ["A"], "mounts": [{"hostPath": "x"}]}}]},
-            id="an environment without =, a relative path",
+            {"devices": [{"name": "a", "containerEdits": {"env": ["A"]}}]},
+            id="an environment without =",
         ),
+        pytest.param({"containerEdits": {"mounts": [{"hostPath": "x"}]}}, id="a relative path"),
     ],
 )
 def test_a_spec_that_a_runtime_would_refuse_is_not_written(damage: dict[str, object]) -> None:
-    good = cdi.build_spec(allocate([f"{A}__0"], INVENTORY, most=0, now=1.0), LAYOUT)
+    good = cdi.build_spec(bound(A), LAYOUT, ENVIRONMENT)
 
     assert cdi.render_spec(good)
     with pytest.raises(BadSpec):

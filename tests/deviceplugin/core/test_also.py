@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from contract.allocation import Allocation
+from contract.words.node import DevicesFrom
 from deviceplugin.core import cdi
+from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.errors import BadSetting
 from deviceplugin.layout import Layout
 from deviceplugin.settings import read_also_env, read_also_mount
@@ -16,12 +18,12 @@ LAYOUT = Layout(also_mounts=((Path("/run/simgpu"), "/run/simgpu"),), also_env=((
 
 def test_the_folder_is_writable_and_ours_are_not() -> None:
     allocation = Allocation("k" * 16, ("GPU-1",), ("GPU-1__0",), 0.0)
-    (device,) = cdi.build_spec(allocation, LAYOUT)["devices"]
-    modes = {mount["containerPath"]: mount["options"][0] for mount in device["containerEdits"]["mounts"]}
+    edits = cdi.build_spec(allocation, LAYOUT, GpuDevices(DevicesFrom.ENVIRONMENT, ""))["containerEdits"]
+    modes = {mount["containerPath"]: mount["options"][0] for mount in edits["mounts"]}
 
     assert modes.pop("/run/simgpu") == "rw"
     assert set(modes.values()) == {"ro"}
-    assert "SIMGPU_FILE=/run/simgpu/gpus" in device["containerEdits"]["env"]
+    assert "SIMGPU_FILE=/run/simgpu/gpus" in edits["env"]
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,26 @@
 """What the core reads of others and writes for others: the checkpoint, the CDI spec, events on the Node."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contract.words import names, paths
+from contract.words.node import DevicesFrom
 from contract.words.reasons import ReasonCode, Refusal
 from deviceplugin.core.allocation import allocate
-from deviceplugin.core.cdi import Bind, build_spec, complaints_about, device_name, edits_of, file_name, render_spec
+from deviceplugin.core.cdi import (
+    Bind,
+    build_spec,
+    complaints_about,
+    device_name,
+    edits_of,
+    file_name,
+    plain_edits,
+    render_spec,
+)
 from deviceplugin.core.checkpoint import gpu_in, parse_checkpoint, parse_foreign
 from deviceplugin.core.events import (
     Allocated,
@@ -22,6 +33,7 @@ from deviceplugin.core.events import (
     SchedulerSilent,
     node_event_of,
 )
+from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.errors import BadSpec, Refused
 from deviceplugin.layout import Layout
 from tests.fakes.gpus import make_gpu, make_inventory
@@ -29,6 +41,7 @@ from tests.fakes.gpus import make_gpu, make_inventory
 A, B = (make_gpu(number).uuid for number in range(2))
 ALLOCATION = allocate((f"{A}__0", f"{B}__0"), make_inventory(2), most=0, now=0.0)
 LAYOUT = Layout(Path("/node"), Path("/cdi"))
+ENVIRONMENT = GpuDevices(DevicesFrom.ENVIRONMENT, "so it is")
 REFUSAL = Refusal(ReasonCode("Excluded"), "The cause.", "The remedy.")
 
 
@@ -88,28 +101,33 @@ def test_the_gpu_in_an_id_of_another_plugin(device_id: str, gpu: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- CDI
-def test_an_allocation_carries_the_hook_its_loader_file_its_socket_and_its_gpus() -> None:
+def test_an_allocation_carries_the_hook_its_loader_file_and_its_socket() -> None:
     edits = edits_of(ALLOCATION, LAYOUT)
 
-    assert edits.env == {names.ENV_VISIBLE_DEVICES: f"{A},{B}"}
+    assert edits.env == {}
     assert edits.binds == (
         Bind(LAYOUT.hook_folder, paths.CONTAINER_HOOK_FOLDER, read_only=True),
         Bind(LAYOUT.preload_file, paths.CONTAINER_PRELOAD_FILE, read_only=True),
         Bind(LAYOUT.allocation(ALLOCATION.key), f"{paths.CONTAINER_SOCKETS}/{paths.OWN_FOLDER}", read_only=True),
     )
+    assert plain_edits(ALLOCATION, LAYOUT).env == {names.ENV_VISIBLE_DEVICES: f"{A},{B}"}
 
 
 def test_a_spec_is_written_as_the_runtime_reads_it() -> None:
-    spec = json.loads(render_spec(build_spec(ALLOCATION, LAYOUT)))
-    (device,) = spec.pop("devices")
+    bound = replace(ALLOCATION, names=("n-1", "n-2"), binding=3)
+    text = render_spec(build_spec(bound, LAYOUT, ENVIRONMENT))
+    spec = json.loads(text)
+    visible = [f"{names.ENV_VISIBLE_DEVICES}={A},{B}"]
 
-    assert spec == {"cdiVersion": "0.5.0", "kind": names.CDI_KIND}
-    assert device["name"] == ALLOCATION.key
-    assert device["containerEdits"]["env"] == [f"{names.ENV_VISIBLE_DEVICES}={A},{B}"]
-    assert [sorted(mount) for mount in device["containerEdits"]["mounts"]] == 3 * [
+    assert (spec["cdiVersion"], spec["kind"]) == ("0.5.0", names.CDI_KIND)
+    assert spec["devices"] == [{"name": name, "containerEdits": {"env": visible}} for name in ("n-1", "n-2")]
+    assert spec["containerEdits"]["env"] == visible
+    assert [sorted(mount) for mount in spec["containerEdits"]["mounts"]] == 4 * [
         ["containerPath", "hostPath", "options"]
     ]
-    assert render_spec(build_spec(ALLOCATION, LAYOUT)).endswith("}\n")
+    assert spec["containerEdits"]["mounts"][-1]["hostPath"] == str(LAYOUT.allocation(ALLOCATION.key) / "bound-3")
+    assert spec["containerEdits"]["mounts"][-1]["containerPath"] == "/var/run/nvshare/mine/bound-3"
+    assert text.endswith("}\n")
 
 
 @pytest.mark.parametrize(("read_only", "first"), [(True, "ro"), (False, "rw")])
@@ -124,19 +142,20 @@ def test_a_device_is_named_by_its_kind_and_key() -> None:
 
 def spec_with(**changes: Any) -> dict[str, Any]:
     mounts = [{"hostPath": "/a", "containerPath": "/b"}]
-    device = {"name": changes.pop("name", "a-1"), "containerEdits": {"env": ["A=b"], "mounts": mounts}}
-    device["containerEdits"] |= {key: changes.pop(key) for key in ("env", "mounts") if key in changes}
-    return {"cdiVersion": "0.5.0", "kind": names.CDI_KIND, "devices": [device], **changes}
+    device = {"name": changes.pop("name", "a-1"), "containerEdits": {"env": changes.pop("env", ["A=b"])}}
+    edits = {"mounts": changes.pop("mounts", mounts)}
+    return {"cdiVersion": "0.5.0", "kind": names.CDI_KIND, "containerEdits": edits, "devices": [device], **changes}
 
 
 def test_a_good_spec_has_no_complaint() -> None:
     assert complaints_about(spec_with()) == []
+    assert complaints_about(spec_with(mounts=[{"hostPath": "tmpfs", "type": "tmpfs", "containerPath": "/b"}])) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        pytest.param({"cdiVersion": "0.6.0"}, "version", id="another version"),
+        pytest.param({"cdiVersion": "9.6.0"}, "version", id="another version"),
         pytest.param({"kind": "x/y"}, "version", id="another kind"),
         pytest.param({"devices": []}, "no devices", id="no device"),
         pytest.param({"name": "-a"}, "not a device name", id="a name that begins with a dash"),

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import socket
 import threading
 from collections import Counter
@@ -13,9 +14,10 @@ import pytest
 from contract.allocation import key_of
 from contract.wire.load import GpuLoad, Load, encode_load
 from contract.words.device_id import decode
-from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
+from deviceplugin.core.events import DevicesRefused, GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup
+from tests.fakes.cdi_cache import CdiCache
 from tests.fakes.gpus import make_gpu
 
 A, B = (make_gpu(number).uuid for number in range(2))
@@ -47,16 +49,24 @@ def test_a_preference_is_given_whatever_is_asked(setup: Setup, odd: list[str]) -
     assert len(setup.kubelet.prefer([*odd, A0], 1)) == 1
 
 
-def test_by_cdi_the_answer_is_a_device_whose_spec_lies_ready(setup: Setup) -> None:
-    answer = setup.kubelet.allocate(A0, B0)
-    (device,) = answer.cdi_devices
-    kind, _, name = device.name.partition("=")
-    (path,) = setup.settings.layout.cdi.iterdir()
-    spec = json.loads(path.read_text())
+def test_by_cdi_the_answer_is_a_name_that_never_was_and_no_spec(setup: Setup) -> None:
+    names = [setup.kubelet.allocate(A0, B0).cdi_devices[0].name for _ in range(2)]
 
-    assert (spec["kind"], spec["devices"][0]["name"]) == (kind, name)
-    assert not answer.envs
-    assert not answer.mounts
+    assert [name.rpartition("-")[0] for name in names] == [f"nvshare.com/vgpu={key_of([A0, B0])}"] * 2
+    assert names[0] != names[1]
+    assert list(setup.settings.layout.cdi.iterdir()) == []
+
+
+def test_the_first_start_writes_one_spec_with_every_name_that_was_told(setup: Setup, cdi_cache: CdiCache) -> None:
+    answers = [setup.kubelet.allocate(A0, B0) for _ in range(2)]
+    setup.kubelet.start_container(A0, B0)
+
+    (path,) = setup.settings.layout.cdi.iterdir()
+    assert path.name == f"nvshare.com-vgpu_{key_of([A0, B0])}.json"
+    for answer in answers:
+        assert cdi_cache.inject(answer.cdi_devices[0].name)["device"]["env"] == [f"NVIDIA_VISIBLE_DEVICES={A},{B}"]
+        assert not answer.envs
+        assert not answer.mounts
 
 
 def test_without_cdi_the_answer_is_environment_and_mounts(run_plugin: RunPlugin) -> None:
@@ -117,8 +127,8 @@ def test_a_refusal_reaches_the_kubelet_with_its_reason(
 
 
 def test_a_node_that_cannot_be_written_is_a_refusal_and_not_a_crash(setup: Setup) -> None:
-    setup.settings.layout.cdi.rmdir()
-    setup.settings.layout.cdi.write_text("a file where the folder was")
+    setup.settings.layout.allocations.rmdir()
+    setup.settings.layout.allocations.write_text("a file where the folder was")
     with pytest.raises(grpc.RpcError) as caught:
         setup.kubelet.allocate(A0)
 
@@ -128,8 +138,11 @@ def test_a_node_that_cannot_be_written_is_a_refusal_and_not_a_crash(setup: Setup
 
 # ---------------------------------------------------------------------------------------------- before the start
 def take_folder(setup: Setup, key: str) -> None:
-    (setup.settings.layout.allocation(key) / "allocation.json").unlink()
-    setup.settings.layout.allocation(key).rmdir()
+    shutil.rmtree(setup.settings.layout.allocation(key))
+
+
+def take_proof(setup: Setup, key: str) -> None:
+    (setup.settings.layout.allocation(key) / "bound-1").unlink()
 
 
 def take_spec(setup: Setup, key: str) -> None:
@@ -144,16 +157,22 @@ def take_preload_file(setup: Setup, _key: str) -> None:
     setup.settings.layout.preload_file.unlink()
 
 
-@pytest.mark.parametrize("take", [take_folder, take_spec, take_hook, take_preload_file], ids=lambda it: it.__name__)
+@pytest.mark.parametrize(
+    "take", [take_folder, take_proof, take_spec, take_hook, take_preload_file], ids=lambda it: it.__name__
+)
 def test_before_a_container_starts_missing_files_are_written_again(take: object, setup: Setup) -> None:
     key = key_of([A0, B0])
     setup.kubelet.allocate(A0, B0)
+    setup.kubelet.write_checkpoint()
+    setup.kubelet.start_container(B0, A0)
     take(setup, key)  # type: ignore[operator]
     setup.kubelet.start_container(B0, A0)
 
     layout = setup.settings.layout
+    (spec,) = layout.cdi.glob(f"*{key}*")
+    for mount in json.loads(spec.read_text())["containerEdits"]["mounts"]:
+        assert Path(mount["hostPath"]).exists(), mount
     assert (layout.allocation(key) / "allocation.json").is_file()
-    assert len(list(layout.cdi.glob(f"*{key}*"))) == 1
     assert (layout.hook.read_bytes(), layout.preload_file.read_text()) == (
         b"hook 1",
         "/usr/lib/nvshare/libnvshare.so\n",
@@ -169,6 +188,21 @@ def test_a_container_does_not_start_without_a_hook(setup: Setup) -> None:
 
     assert str(caught.value.details()).startswith("NodeNotReady: ")
     assert "--hook-file" in str(caught.value.details())
+
+
+def test_a_container_waits_with_a_sentence_while_the_nodes_spec_is_torn(setup: Setup, cdi_cache: CdiCache) -> None:
+    (device,) = setup.kubelet.allocate(A0).cdi_devices
+    spec = setup.settings.static_cdi_folder / "nvidia.yaml"
+    spec.parent.mkdir()
+    spec.write_text("cdiVersion: 0.5.0")
+    with pytest.raises(grpc.RpcError) as caught:
+        setup.kubelet.start_container(A0)
+    spec.unlink()
+    setup.kubelet.start_container(A0)
+
+    assert str(caught.value.details()).startswith(f"NoGpuDevices: {spec} cannot be used: its kind is None")
+    assert "nvidia-ctk cdi generate" in setup.events.wait_for(DevicesRefused).sentence
+    assert cdi_cache.inject(device.name)["device"]["env"] == [f"NVIDIA_VISIBLE_DEVICES={A}"]
 
 
 def test_a_container_starts_without_a_scheduler_and_a_warning_says_so(setup: Setup) -> None:

@@ -19,6 +19,11 @@ from deviceplugin.settings import Settings
 from tests.fakes.gpus import FakeLibrary, make_gpu
 
 PATIENCE = 20
+WELL = (
+    "The node is prepared, and GPUs are watched. NVML is a fake."
+    " GPU devices: environment. Kubelet or runtime take no CDI devices, so NVIDIA's runtime must read"
+    " the environment.\n"
+)
 
 
 @contextmanager
@@ -41,7 +46,7 @@ def probe(settings: Settings, capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 def test_a_healthy_plugin_says_so(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with served(settings) as (plugin, _):
         plugin._is_prepared = True
-        assert probe(settings, capsys) == (0, "The node is prepared, and GPUs are watched.\n")
+        assert probe(settings, capsys) == (0, WELL)
 
 
 def test_an_unhealthy_plugin_says_why(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,6 +54,16 @@ def test_an_unhealthy_plugin_says_why(settings: Settings, capsys: pytest.Capture
         code, said = probe(settings, capsys)
 
     assert (code, "The node is not prepared yet" in said) == (1, True)
+
+
+def test_a_plugin_whose_driver_was_upgraded_is_unhealthy_so_that_the_kubelet_makes_a_new_container(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(settings) as (plugin, _):
+        plugin._is_prepared = True
+        assert isinstance(plugin._library, FakeLibrary)
+        plugin._library.is_outdated = True
+        assert probe(settings, capsys)[0] == 1
 
 
 def test_a_plugin_that_is_gone_is_unhealthy(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

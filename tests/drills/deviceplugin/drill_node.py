@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.cluster.kubernetes.node import Node, cluster
 from tests.runners.drills import Drill, count
-from tests.system.deviceplugin import another_plugin, containers, scenarios
+from tests.system.deviceplugin import another_plugin, containers, devices, scenarios
 from tests.system.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -94,6 +94,22 @@ DRILLS = [
     Drill("containers restarted keep their GPUs", on_node(containers.restarts)),
     Drill("init containers with slots", on_node(containers.init_containers)),
     Drill("reboot", on_node(containers.reboot)),
+    Drill(
+        "20 bursts of 20 pods, 50 CDI specs a second by another: right devices",
+        on_node(lambda plugin, pods: devices.bursts(plugin, pods, count(20), 20)),
+    ),
+    Drill(
+        "… on a quiet node: the wait of one start", on_node(lambda it, pods: devices.start_times(it, pods, count(40)))
+    ),
+    Drill("a restart on the same card, and one after a driver's upgrade", on_node(devices.restarts)),
+    Drill("a spec that the runtime has not read yet is not started with", on_node(devices.guarded, odd="dying")),
+    Drill("several cards, lent slots, the management spec", on_node(devices.sizes_and_sources)),
+    Drill("specs malformed, of an unknown version, vanished", on_node(devices.spoilt_specs)),
+    Drill(
+        "plugin killed between Allocate and the first start",
+        on_node(lambda plugin, pods: devices.killed_before_start(plugin, pods, count(10)), odd="dying"),
+    ),
+    Drill("a static pod", on_node(devices.static_pods)),
     Drill("LD_PRELOAD of the pod's own, emptied, both", on_node(containers.preload)),
     Drill("the hook under Pod Security restricted", on_node(containers.preload_under_restriction, labels=RESTRICTED)),
 ]

@@ -1,6 +1,7 @@
 """Run a function in a forked process with limits, several at a time: the warmed process is not harmed by a mutant."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import signal
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 _MEMORY_BYTES = 6 << 30
+_PR_SET_PDEATHSIG = 1
 _WALL_OF_CPU = 10
 """The machine may be busy with others: so many times the processor time may pass on the clock."""
 
@@ -75,11 +77,13 @@ def _kill_group(pid: int) -> None:
 
 
 def _fork(job: Job) -> int:
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
+        end_with_parent(parent)
         os.setpgid(0, 0)
         silence()
         resource.setrlimit(resource.RLIMIT_CPU, (job.cpu_seconds, job.cpu_seconds + 1))
@@ -87,6 +91,13 @@ def _fork(job: Job) -> int:
         code = 0 if job.passes() else 1
     finally:
         os._exit(code)
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process when its parent ends, however that happens; `parent` is the process that forked it."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the kernel was told
+        os._exit(1)
 
 
 def silence() -> None:

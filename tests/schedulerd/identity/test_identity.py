@@ -103,9 +103,8 @@ def test_the_welcome_waits_for_the_cluster_and_carries_what_it_says(daemon: Node
 def test_the_kind_of_memory_is_the_pods_word_or_the_usual_one(
     daemon: NodeDaemon, gpus: list[str], said: str | None, kind: str
 ) -> None:
-    cluster = Cluster(daemon)
-    if said is not None:
-        cluster.facts["allocation"] = said
+    words: dict[str, Any] = {"allocation": said} if said else {}
+    Cluster(daemon, **words)
     _client, welcome = client_of(daemon.allocate("k1", *gpus), gpus=gpus[0])
 
     assert welcome.words["allocation"] == kind

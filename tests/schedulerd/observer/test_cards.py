@@ -60,7 +60,7 @@ def test_a_lost_card_leaves_the_others_in_sight_and_the_library_open(library: An
 
 def test_a_card_that_is_back_is_seen_within_a_minute(library: Any) -> None:
     now = 0.0
-    cards = Cards(lambda: now)
+    cards = Cards(clock=lambda: now)
     cards.read()
     library.lost.clear()
     now = 60.0

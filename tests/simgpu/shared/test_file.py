@@ -155,6 +155,30 @@ def test_visible_devices(variables: dict[str, str], count: int, make_machine: Ca
     assert done.stdout.count("error=0") == count
 
 
+@pytest.mark.parametrize(
+    ("nodes", "seen"),
+    [
+        pytest.param(["nvidiactl", "nvidia0", "nvidia2"], 2, id="the cards whose nodes can be opened"),
+        pytest.param(["nvidia0", "nvidia2"], 0, id="none without the control node"),
+        pytest.param(["nvidiactl"], 0, id="none without a card's node"),
+    ],
+)
+def test_device_nodes_decide_instead_of_the_runtimes_variable(
+    nodes: list[str], seen: int, tmp_path: Path, make_machine: Callable[..., Machine]
+) -> None:
+    machine = make_machine("3xT4-16GB")
+    for node in nodes:
+        (tmp_path / node).touch()
+    variables = {"SIMGPU_NODES": str(tmp_path), "NVIDIA_VISIBLE_DEVICES": "1"}
+
+    def burn(devices: int) -> bool:
+        names = ",".join(map(str, range(devices)))
+        command = [str(BUILD / "burn"), "--count", "1", "--kernel-ms", "1", "--quiet", "--devices", names]
+        return subprocess.run(command, env={**machine.environment(), **variables}, check=False).returncode == 0
+
+    assert [burn(devices) for devices in (1, 2, 3)] == [devices <= seen for devices in (1, 2, 3)]
+
+
 def test_the_record_says_what_it_cannot_read(tmp_path: Path) -> None:
     garbage = tmp_path / "garbage"
     garbage.write_bytes(os.urandom(9000))

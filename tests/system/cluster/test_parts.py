@@ -32,6 +32,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         pytest.param(pins.CONTROL_PLANE, f"k8s.io/kubernetes v{pins.KUBERNETES}", id="Kubernetes"),
         pytest.param(pins.RUNTIME, f"github.com/containerd/containerd/v2 v{pins.CONTAINERD}", id="containerd"),
+        *(
+            pytest.param(module, f"github.com/NVIDIA/nvidia-container-toolkit v{module.version}", id=module.folder)
+            for module in pins.NVIDIA_MODULES
+        ),
     ],
 )
 def test_go_mod_builds_the_pinned_version(module: pins.Module, line: str) -> None:
@@ -40,7 +44,7 @@ def test_go_mod_builds_the_pinned_version(module: pins.Module, line: str) -> Non
     assert line in required
 
 
-@pytest.mark.parametrize("module", pins.MODULES, ids=lambda module: module.folder)
+@pytest.mark.parametrize("module", pins.MODULES + pins.NVIDIA_MODULES, ids=lambda module: module.folder)
 def test_every_program_is_named_for_go_mod_tidy(module: pins.Module) -> None:
     imported = re.findall(r'_ "(.+)"', (_GO / module.folder / "programs.go").read_text())
 
@@ -55,7 +59,7 @@ def test_all_staging_modules_are_of_the_pinned_release() -> None:
 
 
 def test_the_go_compiler_asked_for_is_new_enough_for_every_module() -> None:
-    for module in pins.MODULES:
+    for module in pins.MODULES + pins.NVIDIA_MODULES:
         wanted = re.search(r"^go (\d+)\.(\d+)\.(\d+)$", (_GO / module.folder / "go.mod").read_text(), re.MULTILINE)
         assert wanted is not None
         assert tuple(map(int, wanted.groups())) <= pins.GO_AT_LEAST

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from contract.sharing.placement import Policy
+from contract.words.node import DevicesFrom
 from deviceplugin.core.device_list import DeviceList
+from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
 from deviceplugin.kubelet.server import PluginServer
+from deviceplugin.node.bindings import Bindings
 from deviceplugin.node.files import NodeFiles
 from deviceplugin.node.prestart import NodeCheck
 from testbed.cluster.machine.processes import wait_until
@@ -39,6 +42,12 @@ def nvidia_stand_in(plugin: NodePlugin, *uuids: str) -> Iterator[None]:
         publisher=Publisher(WholeGpus(uuids=uuids)),
         files=files,
         tell=lambda _: None,
+        bindings=Bindings(
+            files=files,
+            devices=lambda: GpuDevices(DevicesFrom.ENVIRONMENT, ""),
+            ask_kubelet=lambda _: None,
+            tell=lambda _: None,
+        ),
         start_check=NodeCheck(files, lambda: False, lambda _: None),
         policy=Policy,
     )

@@ -11,7 +11,15 @@ from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.node import Node, cluster
 from tests.plugins.kubernetes import unavailable
 from tests.system.deviceplugin import another_plugin, containers, scenarios
-from tests.system.deviceplugin.on_node import NodePlugin, Pods, import_glibc_image, node_plugin
+from tests.system.deviceplugin.doctor_on_node import Doctor, faults
+from tests.system.deviceplugin.on_node import (
+    NodePlugin,
+    Pods,
+    build_stand_in,
+    import_glibc_image,
+    node_plugin,
+    scheduler,
+)
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 
@@ -56,6 +64,49 @@ def test_several_vgpus_are_several_gpus(plugin: NodePlugin, pods: Pods) -> None:
 
 def test_no_slot_is_lost_when_pods_come_and_go(plugin: NodePlugin, pods: Pods) -> None:
     scenarios.churn(plugin, pods, 14)
+
+
+@pytest.fixture
+def doctor(plugin: NodePlugin) -> Iterator[Doctor]:
+    """Return a doctor for the node, which has a driver's device nodes and CDI spec and a scheduler."""
+    with tempfile.TemporaryDirectory(prefix="dr-") as folder, scheduler(plugin.node):
+        build_stand_in(Path(folder))
+        doctor = Doctor(plugin, Path(folder))
+        doctor.write_spec([line.split()[1] for line in plugin.simgpu("devices").splitlines()])
+        yield doctor
+
+
+def test_the_doctor_finds_nothing_wrong_on_a_whole_node(doctor: Doctor) -> None:
+    found = doctor.examine()
+
+    assert faults(found) == {"runtime-config": {"UNSEEN"}}, "the test bed's containerd has its file elsewhere"
+    assert len(found["gpu"]) == 4
+    assert found["device-source"][0][1].startswith("GPU devices: nvidia-cdi.")
+
+
+def test_the_doctor_names_each_thing_that_is_missing(doctor: Doctor) -> None:
+    doctor.nodes.pop("nvidia2")
+    doctor.spec.write_text("{")
+    doctor.flags = ["--kubelet-folder=/nowhere", "--control-socket=/nowhere.sock"]
+    found = doctor.examine()
+
+    assert faults(found) == {
+        "cdi-specs": {"WRONG"},
+        "device-nodes": {"MISSING"},
+        "device-source": {"WRONG"},
+        "kubelet": {"MISSING"},
+        "runtime-config": {"UNSEEN"},
+        "scheduler": {"MISSING"},
+    }
+    assert [text for verdict, text, _ in found["device-nodes"]] == ["/dev/nvidia2 is not on the node."]
+
+
+def test_without_a_library_the_doctor_says_where_nvml_was_looked_for(doctor: Doctor) -> None:
+    doctor.library = doctor.folder
+    found = doctor.examine()
+
+    assert faults(found) == {"nvml": {"MISSING"}, "runtime-config": {"UNSEEN"}}
+    assert "searched below /host/run/nvidia/driver, /run/nvidia/driver, /host, /" in found["nvml"][0][1]
 
 
 def test_a_killed_plugin_is_back(plugin: NodePlugin, pods: Pods) -> None:

@@ -27,17 +27,26 @@ def _blocks(page: Path) -> list[str]:
     return [textwrap.dedent(block).strip() + "\n" for block in found]
 
 
-def _paste(page: Path, folder: Path) -> Path:
-    """Run the lines of the page that make `ours`, and return that folder."""
-    (lines,) = (block for block in _blocks(page) if "mkdir -p ours" in block)
+def _paste(page: Path, folder: Path, name: str = "ours") -> Path:
+    """Run the lines of the page that make a folder, and return it."""
+    (lines,) = (block for block in _blocks(page) if f"mkdir -p {name}" in block)
     script = lines[lines.index("mkdir") : lines.index("\nEND\n") + 5]
     subprocess.run(["sh", "-eu", "-c", script], cwd=folder, check=True, timeout=30)
-    return folder / "ours"
+    return folder / name
 
 
 @pytest.mark.parametrize("page", [_INSTALL, _README], ids=["docs/install.md", "README.md"])
 def test_the_kustomization_builds_as_pasted(page: Path, beside_the_clone: Path) -> None:
     assert "image: registry.example/nvshare-guard:0.1.0" in rendered(_paste(page, beside_the_clone))
+
+
+def test_the_doctors_folder_builds_as_pasted(beside_the_clone: Path) -> None:
+    (job,) = yaml.safe_load_all(rendered(_paste(_INSTALL, beside_the_clone, "doctor")))
+    spec = job["spec"]["template"]["spec"]
+
+    assert (job["kind"], job["metadata"]["namespace"]) == ("Job", "nvshare-system")
+    assert spec["nodeSelector"] == {"kubernetes.io/hostname": "gpu-1"}
+    assert spec["containers"][0]["image"] == "registry.example/nvshare-guard:0.1.0"
 
 
 def test_each_patch_and_component_of_the_page_builds_too(beside_the_clone: Path) -> None:
@@ -51,7 +60,7 @@ def test_each_patch_and_component_of_the_page_builds_too(beside_the_clone: Path)
 
 
 def test_the_folders_that_the_page_applies_exist(beside_the_clone: Path) -> None:
-    applied = set(re.findall(r"kubectl apply -k (\S+)", _INSTALL.read_text())) - {"ours"}
+    applied = set(re.findall(r"kubectl apply -k (\S+)", _INSTALL.read_text())) - {"ours", "doctor"}
     for name in applied:
         assert rendered(beside_the_clone / name)
     assert applied == {"nvshare-guard/manifests/monitoring"}

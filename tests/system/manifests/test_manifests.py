@@ -9,20 +9,32 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adapters import driver_files
 from contract.words import names, paths
 from testbed.cluster.errors import MissingError
 from testbed.cluster.kubernetes.control_plane import ControlPlane
 from testbed.cluster.supplies import debian
 from tests.plugins.kubernetes import NewNamespace, unavailable
-from tests.system.manifests.kustomized import OVERLAYS, ROOT, SAMPLES, objects, of_kind, pod_templates
+from tests.system.manifests.kustomized import (
+    OVERLAYS,
+    ROOT,
+    SAMPLES,
+    Object,
+    objects,
+    of_kind,
+    pod_templates,
+    rendered,
+)
 
 pytestmark = pytest.mark.cluster
 ALL = ["base", *OVERLAYS]
+NODE_DAEMONS = {"nvshare-device-plugin", "nvshare-schedulerd"}
 SHARED_FOLDERS = {
     "ours": paths.NODE_ROOT,
     "device-plugins": paths.KUBELET_PLUGINS,
     "pod-resources": str(Path(paths.POD_RESOURCES_SOCKET).parent),
     "cdi": paths.CDI_SPECS,
+    "static-cdi": paths.STATIC_CDI_SPECS,
     "admin": paths.NODE_ADMIN_FOLDER,
 }
 
@@ -70,11 +82,31 @@ def test_every_container_is_hardened(name: str) -> None:
         for container in spec["containers"]:
             security = {**spec.get("securityContext", {}), **container["securityContext"]}
             assert security["readOnlyRootFilesystem"], workload
+            if name == "driver-root" and workload in NODE_DAEMONS:
+                continue  # the next test says what they have instead
             assert security["allowPrivilegeEscalation"] is False, workload
             assert security["capabilities"] == {"drop": ["ALL"]}, workload
             assert security["seccompProfile"] == {"type": "RuntimeDefault"}, workload
             assert container["resources"]["requests"], workload
             assert "cpu" not in container["resources"]["limits"], "a throttled webhook times out"
+
+
+def test_with_the_drivers_root_the_node_daemons_are_privileged_and_read_the_node_only() -> None:
+    for workload, template in pod_templates(objects("driver-root")):
+        spec, (container,) = template["spec"], template["spec"]["containers"]
+        mounts = [mount for mount in container.get("volumeMounts", ()) if mount["name"] == "node-root"]
+        assert bool(mounts) is container["securityContext"].get("privileged", False) is (workload in NODE_DAEMONS)
+        for mount in mounts:
+            assert Path(mount["mountPath"]) == driver_files.NODE_MOUNT
+            assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+            assert {"name": "node-root", "hostPath": {"path": "/"}} in spec["volumes"]
+            assert not [entry for entry in container["env"] if entry["name"].startswith("NVIDIA_")]
+
+
+def test_only_one_component_names_a_runtime_class_and_for_the_node_daemons_only() -> None:
+    for name in ALL:
+        named = {workload for workload, pod in pod_templates(objects(name)) if "runtimeClassName" in pod["spec"]}
+        assert named == (NODE_DAEMONS if name == "gpu-operator" else set())
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -190,6 +222,35 @@ def with_namespace(plane: ControlPlane) -> None:
     """Make the namespace first, since a dry run makes none for the objects after it."""
     (namespace,) = of_kind(objects(), "Namespace")
     plane.apply(namespace)
+
+
+# ---------------------------------------------------------------------------------------------- the doctor
+def doctors_job() -> Object:
+    (job,) = yaml.safe_load_all(rendered(ROOT / "doctor"))
+    return dict(job)
+
+
+def test_the_doctor_has_the_plugins_mounts_and_account_and_reads_the_node_only() -> None:
+    doctor = doctors_job()["spec"]["template"]["spec"]
+    (plugin,) = (pod["spec"] for name, pod in pod_templates(objects()) if name == "nvshare-device-plugin")
+    mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in doctor["containers"][0]["volumeMounts"]}
+    places = {volume["name"]: volume["hostPath"]["path"] for volume in doctor["volumes"] if "hostPath" in volume}
+
+    assert doctor["serviceAccountName"] == plugin["serviceAccountName"]
+    assert {mount["mountPath"] for mount in plugin["containers"][0]["volumeMounts"]} <= set(mounts)
+    assert mounts[str(driver_files.NODE_MOUNT)] is True
+    assert {name: places.pop(name) for name in SHARED_FOLDERS} == SHARED_FOLDERS
+    assert places == {"node-root": "/"}
+    assert flags_of(doctor["containers"][0]["command"]) >= {"--json"}
+
+
+def test_a_real_api_server_accepts_the_doctors_job(api_server: ControlPlane) -> None:
+    with_namespace(api_server)
+    said = api_server.kubectl(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=yaml.safe_dump(doctors_job()), check=False
+    )
+
+    assert said == "job.batch/nvshare-doctor created (server dry run)\n"
 
 
 # ---------------------------------------------------------------------------------------------- samples

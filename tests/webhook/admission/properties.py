@@ -31,6 +31,8 @@ def strip_ours(pod: Json) -> Any:
     spec = left["spec"]
     annotations = left["metadata"].pop("annotations", None) or {}
     left["metadata"]["annotations"] = {k: v for k, v in annotations.items() if not k.startswith("nvshare.com/")}
+    labels = left["metadata"].pop("labels", None) or {}
+    left["metadata"]["labels"] = {k: v for k, v in labels.items() if not k.startswith("nvshare.com/")}
     spec["volumes"] = [v for v in spec.get("volumes") or [] if not v["name"].startswith("nvshare-")]
     spec.pop("affinity", None)
     for key in ("containers", "initContainers"):

@@ -99,6 +99,8 @@ _UNDONE = {
     "the preload": [{"op": "remove", "path": "/spec/containers/0/env/0"}],
     "a volume": [{"op": "remove", "path": "/spec/volumes/0"}],
     "a mount": [{"op": "remove", "path": "/spec/containers/0/volumeMounts/0"}],
+    "the label": [{"op": "remove", "path": "/metadata/labels"}],
+    "the label's value": [{"op": "replace", "path": "/metadata/labels/nvshare.com~1vgpu", "value": ""}],
     "the summary": [{"op": "remove", "path": "/metadata/annotations/nvshare.com~1injected"}],
     "the summary's form": [{"op": "replace", "path": "/metadata/annotations/nvshare.com~1injected", "value": "v1"}],
 }

@@ -13,7 +13,7 @@ from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
 from webhook.apiserver.generated import all_rules, manifests
 
 ROOT = Path(__file__).parents[3]
-_NOT_BY_A_POD = {"AnnotationChanged", "NamespaceValueUnknown", "InjectionLost"}
+_NOT_BY_A_POD = {"AnnotationChanged", "PodOutgrown", "NamespaceValueUnknown", "InjectionLost"}
 """Shown on a real API server in `test_policies_real` and `test_webhook_real`."""
 
 
@@ -93,6 +93,38 @@ def test_every_selector_by_our_label_leaves_the_systems_namespaces_alone(path: P
         for selector in _namespace_selectors(item):
             if any(part["operator"] == "In" and part["key"] == "nvshare.com/injection" for part in selector):
                 assert spared in selector, item["metadata"]["name"]
+
+
+def _policies_on(operation: str, resources: tuple[str, ...]) -> list[Json]:
+    found = yaml.safe_load_all(manifests()[PurePosixPath("base/policies.yaml")])
+    policies = (item for item in found if item["kind"] == "ValidatingAdmissionPolicy")
+    return [item for item in policies if _matches(item, operation, resources)]
+
+
+def _matches(policy: Json, operation: str, resources: tuple[str, ...]) -> bool:
+    rules = policy["spec"]["matchConstraints"]["resourceRules"]
+    return any(operation in rule["operations"] and set(resources) & set(rule["resources"]) for rule in rules)
+
+
+def _selects_by_our_label(policy: Json) -> bool:
+    selector = policy["spec"]["matchConstraints"].get("objectSelector")
+    return bool(selector == {"matchExpressions": [{"key": "nvshare.com/vgpu", "operator": "Exists"}]})
+
+
+def test_every_policy_on_changes_of_pods_selects_them_by_our_label() -> None:
+    """Spare the API server two conversions for each change of any pod: 65 ms for 60,000 annotations."""
+    found = _policies_on("UPDATE", ("pods", "pods/status"))
+
+    assert [item["metadata"]["name"] for item in found] == ["nvshare-pod-changes"]
+    assert all(map(_selects_by_our_label, found))
+
+
+def test_one_policy_looks_at_a_created_pod_without_our_label() -> None:
+    """Spare the API server further conversions: each takes 33 ms for 60,000 annotations."""
+    found = [item for item in _policies_on("CREATE", ("pods",)) if not _selects_by_our_label(item)]
+
+    # The bindings of the two select different namespaces.
+    assert [item["metadata"]["name"] for item in found] == ["nvshare-gate", "nvshare-pods"]
 
 
 def _namespace_selectors(item: Json) -> list[list[Json]]:

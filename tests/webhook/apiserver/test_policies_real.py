@@ -10,6 +10,7 @@ import pytest
 from testbed.cluster.kubernetes.control_plane import ControlPlane, Options, control_plane
 from tests.fakes.pods import container, pod
 from tests.webhook.admission_cost import many_annotations, measure
+from tests.webhook.changes import CHANGES, MARKED, PodChange, keys
 from tests.webhook.real import Answer, ApiClient, all_policies, installed, wait_for_policies
 from webhook.admission.json_fields import Json
 from webhook.apiserver import hide_gpus
@@ -39,21 +40,64 @@ def client(plane: ControlPlane) -> Iterator[ApiClient]:
     found.close()
 
 
-def test_a_pods_annotations_of_ours_are_settled(client: ApiClient) -> None:
-    made = pod(container("main", 1), name="settled", annotations={"nvshare.com/weight": "10", "example.com/x": "1"})
-    assert client.create_pod("on", made, dry_run=False).status == 201
-    path = "/api/v1/namespaces/on/pods/settled"
+def _running(client: ApiClient, case: PodChange, namespace: str = "on") -> str:
+    """Create the pod as it is before the change; return its path."""
+    made = pod(container("main", case.vgpus), name="changing", annotations=dict(case.annotations))
+    made["metadata"]["labels"] = dict(case.labels)
+    path = f"/api/v1/namespaces/{namespace}/pods/changing"
+    client.send("DELETE", f"{path}?gracePeriodSeconds=0")
+    answer = client.create_pod(namespace, made, dry_run=False)
+    assert answer.status == 201, answer.message
+    return path
 
-    def change(annotations: Json) -> Any:
-        return client.send(
-            "PATCH", path, {"metadata": {"annotations": annotations}}, kind="application/merge-patch+json"
-        )
 
-    for annotations in ({"nvshare.com/weight": "900"}, {"nvshare.com/weight": None}, {"nvshare.com/memory": "1Gi"}):
-        answer = change(annotations)
-        assert (answer.status, answer.message.count("AnnotationChanged")) == (403, 1), answer.message
-        assert next(iter(annotations)) in answer.message
-    assert change({"example.com/x": "2"}).status == 200
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize("case", CHANGES, ids=lambda case: case.what)
+def test_a_change_is_refused_where_the_table_says(client: ApiClient, case: PodChange, subresource: str) -> None:
+    path = _running(client, case)
+    edits = {"labels": dict(case.edit_labels), "annotations": dict(case.edit_annotations)}
+
+    answer = client.send("PATCH", path + subresource, {"metadata": edits}, kind=_MERGE)
+
+    assert answer.status == (403 if case.code else 200), answer.message[:500]
+    assert f"{case.code or ''}: " in answer.message or not case.code
+    assert case.says in answer.message
+
+
+def test_a_replaced_pod_without_the_label_is_refused(client: ApiClient) -> None:
+    path = _running(client, CHANGES[0])
+    found = client.send("GET", path).body
+    del found["metadata"]["labels"]
+
+    assert "touches label nvshare.com/vgpu" in client.send("PUT", path, found).message
+
+
+def test_a_pod_stays_guarded_when_its_namespace_opts_out(plane: ControlPlane, client: ApiClient) -> None:
+    plane.create_namespace("leaving", labels=OPTED_IN)
+    path = _running(client, CHANGES[0], "leaving")
+    plane.kubectl("label", "namespace", "leaving", "nvshare.com/injection-")
+    asking = pod(container("main", 1))
+    until = time.monotonic() + 30.0
+    while "NamespaceNotOptedIn" not in client.create_pod("leaving", asking).message:
+        assert time.monotonic() < until, "the namespace's label stays in force"
+        time.sleep(0.1)
+
+    weight = {"metadata": {"annotations": {"nvshare.com/weight": "900"}}}
+    assert "AnnotationChanged: " in client.send("PATCH", path, weight, kind=_MERGE).message
+
+
+def test_a_pod_that_was_marked_late_may_stay_large_but_not_grow(client: ApiClient) -> None:
+    path = _running(client, PodChange(what="late", labels={}))
+    steps: list[tuple[Json, int]] = [
+        ({"annotations": keys(1500)}, 200),
+        ({"labels": MARKED}, 200),
+        ({"labels": {"team": "x"}}, 200),
+    ]
+    steps += [({"annotations": keys(1501)}, 403), ({"annotations": {"example.com/k0": None}}, 200)]
+
+    for metadata, status in steps:
+        answer = client.send("PATCH", path, {"metadata": metadata}, kind=_MERGE)
+        assert answer.status == status, answer.message
 
 
 @pytest.mark.parametrize(
@@ -267,7 +311,7 @@ def test_a_debug_container_that_asks_for_gpus_on_a_pod_with_a_vgpu_is_refused_th
 
 
 def _large(path: str) -> Json:
-    """100 containers with 10 mounts each: as many as may be."""
+    """Return a pod of 100 containers with 10 mounts each: as many as may be."""
     mounts = [{"name": "v", "mountPath": f"/data/../d/{index:03d}"} for index in range(9)]
     mounts.append({"name": "v", "mountPath": path})
     sent = pod(*(container(f"c{index}", 1, volumeMounts=mounts) for index in range(100)))
@@ -328,30 +372,6 @@ def test_a_pod_without_vgpus_and_60_000_annotations_costs_little(client: ApiClie
 
     assert [found.answer.status for found in (made, changed, told)] == [201, 200, 200]
     assert max(found.cpu_seconds for found in (made, changed, told)) < _MOST_CPU_SECONDS
-
-
-def test_where_nobody_opted_in_no_policy_looks_at_a_change(client: ApiClient) -> None:
-    sent = pod(container("main", None), name="elsewhere")
-    weight = {"metadata": {"annotations": {"nvshare.com/weight": "9"}}}
-    statuses = []
-    for namespace in ("on", "off"):
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        assert client.send("POST", path, sent).status == 201
-        statuses.append(client.send("PATCH", f"{path}/elsewhere", weight, kind=_MERGE).status)
-
-    assert statuses == [403, 200]
-
-
-@pytest.mark.parametrize("resource", ["pods/many-settled", "pods/many-settled/status"])
-def test_annotations_of_ours_are_settled_among_60_000_too(client: ApiClient, resource: str) -> None:
-    name = "many-settled"
-    sent = pod(container("main", None), name=name, annotations=many_annotations())
-    client.send("POST", "/api/v1/namespaces/on/pods", sent)
-    weight = {"metadata": {"annotations": {"nvshare.com/weight": "9"}}}
-
-    forged = client.send("PATCH", f"/api/v1/namespaces/on/{resource}", weight, kind=_MERGE)
-
-    assert "AnnotationChanged: " in forged.message
 
 
 def test_the_policies_have_no_type_warnings(plane: ControlPlane) -> None:

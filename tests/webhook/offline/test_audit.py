@@ -18,11 +18,13 @@ _PREPARED = {"env": [{"name": "LD_PRELOAD", "value": CONTAINER_HOOK}, {"name": "
 
 
 def _summarized(summary: str) -> Json:
-    return pod(container("a", 1, **_PREPARED), annotations={"nvshare.com/injected": summary})
+    made = pod(container("a", 1, **_PREPARED), annotations={"nvshare.com/injected": summary})
+    return {**made, "metadata": {**made["metadata"], "labels": {"nvshare.com/vgpu": "true"}}}
 
 
 _WITHOUT_VOLUMES = _summarized("v1 a=single no-volumes")
 _UNDONE = _summarized("v1 a=single volumes")
+_UNMARKED = {**_COMPLETE, "metadata": {**_COMPLETE["metadata"], "labels": {"app": "x"}}}
 _OPTED_IN_AT = "2026-01-02T00:00:00Z"
 
 
@@ -44,6 +46,7 @@ def _running(raw: Json, *, created: str = "2026-01-03T00:00:00Z", phase: str = "
     [
         pytest.param(_running(_COMPLETE), _namespace(), [], id="a completed pod is as it should be"),
         pytest.param(_running(_WITHOUT_VOLUMES), _namespace(), [], id="one completed with --volumes=never, too"),
+        pytest.param(_running(_UNMARKED), _namespace(), [Flaw.UNMARKED], id="one without the label can be changed"),
         pytest.param(
             _running(_UNDONE), _namespace(), [Flaw.PAST_WEBHOOK], id="one whose summary says volumes, and that has none"
         ),

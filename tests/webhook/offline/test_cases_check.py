@@ -48,5 +48,6 @@ def test_inject_writes_the_completed_pod(case: Case, tmp_path: Path, capsys: pyt
 
 def _only_adds_ours(given: Any, written: Any) -> bool:
     """Tell whether only fields that we write differ."""
-    ours = ("/env", "/volume", "/metadata/annotations", "/affinity", "/resources/limits", "/resources/requests")
+    resources, metadata = ("/resources/limits", "/resources/requests"), ("/metadata/annotations", "/metadata/labels")
+    ours = ("/env", "/volume", "/affinity", *resources, *metadata)
     return all(any(part in item["path"] for part in ours) for item in jsonpatch.make_patch(given, written))

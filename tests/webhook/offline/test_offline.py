@@ -40,7 +40,11 @@ def test_every_kind_that_makes_pods_is_known(version: str, kind: str, tmp_path: 
     assert yaml.safe_load(written)["metadata"] == (
         {"name": "x"}
         if kind != "Pod"
-        else {"name": "x", "annotations": {"nvshare.com/injected": "v1 main=single volumes"}}
+        else {
+            "name": "x",
+            "annotations": {"nvshare.com/injected": "v1 main=single volumes"},
+            "labels": {"nvshare.com/vgpu": "true"},
+        }
     )
 
 

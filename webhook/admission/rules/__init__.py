@@ -6,9 +6,11 @@ Each theme has a module with its entries.  The rule it owns: the order here is t
 from webhook.admission.rule import PodRule
 from webhook.admission.rules import (
     annotations,
+    changes,
     completeness,
     counts,
     environment,
+    label,
     namespace,
     pod_kind,
     privileges,
@@ -25,7 +27,8 @@ POD_RULES: tuple[PodRule, ...] = (
     *environment.RULES,
     *privileges.RULES,
     *volumes.RULES,
+    *label.RULES,
     *completeness.RULES,
 )
-CHANGE_RULES = annotations.CHANGE_RULES
+CHANGE_RULES = changes.CHANGE_RULES
 NAMESPACE_RULES = namespace.NAMESPACE_RULES

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contract.errors import BadValue
 from contract.words import names
 from contract.words.grammar import (
+    LABELS_WRITTEN_BY_US,
     POD_ANNOTATIONS,
     WRITTEN_BY_US,
     read_memory_bytes,
@@ -16,7 +17,7 @@ from contract.words.grammar import (
 from contract.words.reasons import ReasonCode
 from webhook.admission import cel
 from webhook.admission.namespace_policy import NamespacePolicy
-from webhook.admission.rule import Change, Facts, Offenders, PodRule, Rule, Scope
+from webhook.admission.rule import Facts, Offenders, PodRule, Rule
 
 _KNOWN = ", ".join(word.key for word in POD_ANNOTATIONS)
 _OURS = names.DOMAIN + "/"
@@ -24,7 +25,7 @@ _OURS = names.DOMAIN + "/"
 
 def _unknown_keys(facts: Facts) -> Offenders:
     annotations = unknown_keys(POD_ANNOTATIONS, facts.pod.annotations) if facts.pod.annotations else ()
-    labels = tuple(key for key in facts.pod.labels if key.startswith(_OURS))
+    labels = tuple(key for key in facts.pod.labels if key.startswith(_OURS) and key not in LABELS_WRITTEN_BY_US)
     return (*(f"annotation '{key}'" for key in annotations), *(f"label '{key}'" for key in labels))
 
 
@@ -96,7 +97,8 @@ RULES: tuple[PodRule, ...] = (
             POD_ANNOTATIONS, "variables.annotations", what='"annotation \'" + k + "\'"', known_too=WRITTEN_BY_US
         )
         + f" + (variables.labels.size() > {cel.MOST_KEYS} ? [] : variables.labels"
-        f'.filter(k, k.startsWith({cel.text(_OURS)})).map(k, "label \'" + k + "\'"))',
+        f".filter(k, k.startsWith({cel.text(_OURS)}) && !(k in {cel.texts(LABELS_WRITTEN_BY_US)}))"
+        '.map(k, "label \'" + k + "\'"))',
     ),
     Rule(
         code=ReasonCode("BadValue"),
@@ -122,46 +124,5 @@ RULES: tuple[PodRule, ...] = (
             f"{cel.is_legal(names.MAX_GPUS, 'variables.namespace_annotations')} && variables.vgpus > int({_CEILING})",
             f"string(variables.vgpus) + ', and the namespace grants ' + {_CEILING}",
         ),
-    ),
-)
-
-
-# A pod without vGPUs may have 60,000 annotations.  The keys that we read are looked up one by one.  Other keys of our
-# domain, which no program reads, are searched only where there are not too many annotations.
-_READ_BY_US = cel.texts((*(word.key for word in POD_ANNOTATIONS), *WRITTEN_BY_US))
-_BEFORE, _AFTER = (f"{holder}.metadata.?annotations" for holder in ("oldObject", "object"))
-
-
-def _has_unknown(annotations: str) -> str:
-    return f"({annotations}.size() <= {cel.MOST_KEYS} && {annotations}.exists(k, k.startsWith({cel.text(_OURS)})))"
-
-
-CHANGES_OURS = (
-    f"{_READ_BY_US}.exists(k, {_BEFORE}[?k] != {_AFTER}[?k])"
-    f" || {_has_unknown(_BEFORE + '.orValue({})')} || {_has_unknown(_AFTER + '.orValue({})')}"
-)
-"""The condition under which the rule on changes is evaluated; it is cheap for a pod of any size."""
-
-
-def _others_cel(holder: str, condition: str) -> str:
-    found = f"{holder}.filter(k, k.startsWith({cel.text(_OURS)}) && !(k in {_READ_BY_US}) && {condition})"
-    return f"({holder}.size() > {cel.MOST_KEYS} ? [] : {found})"
-
-
-def _changed(change: Change) -> Offenders:
-    keys = sorted({key for key in (*change.before, *change.after) if key.startswith(_OURS)})
-    return tuple(key for key in keys if change.before.get(key) != change.after.get(key))
-
-
-CHANGE_RULES: tuple[Rule[Change], ...] = (
-    Rule(
-        code=ReasonCode("AnnotationChanged"),
-        cause="The nvshare.com/ annotations of a pod are settled when it is created, and this change touches {found}.",
-        remedy="Leave them as they are; to run with others, create the pod anew.",
-        scope=Scope.POD_UPDATE,
-        find=_changed,
-        cel=f"{_READ_BY_US}.filter(k, variables.before[?k] != variables.after[?k])"
-        f" + {_others_cel('variables.after', 'variables.before[?k] != optional.of(variables.after[k])')}"
-        f" + {_others_cel('variables.before', '!(k in variables.after)')}",
     ),
 )

@@ -4,13 +4,12 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "driver/base/places.h"
 #include "shared/devices/paging.h"
 #include "shared/process/locks.h"
 #include "shared/process/transaction.h"
-
-#define PAGE 4096ull
 
 static struct sg_mutex tree_lock = SG_MUTEX(SG_RANK_BLOCKS);
 static struct sg_block *root;
@@ -93,7 +92,7 @@ struct sg_block *sg_enter_block(enum sg_block_kind kind, CUcontext context, uint
 
 /* Reserves more than needed and gives the ends back, so that the start is aligned. */
 static void *map_aligned(uint64_t bytes, uint64_t alignment) {
-    uint64_t spare = alignment > PAGE ? alignment : 0;
+    uint64_t spare = alignment > SG_PAGE ? alignment : 0;
     char *base = mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return NULL;
@@ -108,7 +107,7 @@ static void *map_aligned(uint64_t bytes, uint64_t alignment) {
 }
 
 struct sg_block *sg_add_block(enum sg_block_kind kind, CUcontext context, uint64_t bytes, uint64_t alignment) {
-    uint64_t mapped = sg_round_up(bytes, PAGE);
+    uint64_t mapped = sg_round_up(bytes, SG_PAGE);
     if (bytes == 0 || bytes > 1ull << 46)
         return NULL;
     void *base = map_aligned(mapped, alignment);
@@ -130,8 +129,11 @@ static void refund(const struct sg_block *block) {
 }
 
 static void unmap(struct sg_block *block) {
-    if (block->kind != SG_REGISTERED && block->kind != SG_MAPPED)
-        munmap((void *)(uintptr_t)block->start, sg_round_up(block->bytes, PAGE));
+    if (block->kind != SG_REGISTERED)
+        munmap((void *)(uintptr_t)block->start, sg_mapped_bytes(block));
+    if (block->exported)
+        close(block->exported_descriptor);
+    free(block->exported);
     free(block);
 }
 

@@ -1,6 +1,8 @@
 /* Counts what pools have out and in reserve, and charges the difference to the device. None of it pages. */
 #include "pools.h"
 
+#include <unistd.h>
+
 #include "shared/process/locks.h"
 
 #define UNIT 512ull
@@ -126,5 +128,7 @@ void sg_destroy_pool(CUmemoryPool pool) {
     sg_trim_pool(pool, 0);
     if (currents[pool->device] == pool)
         currents[pool->device] = NULL;
+    if (pool->token && !pool->is_imported)
+        close(pool->descriptor);
     sg_free_handle(pool, SG_POOL_HANDLE);
 }

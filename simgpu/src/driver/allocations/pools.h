@@ -9,7 +9,10 @@
 struct CUmemPoolHandle_st {
     struct sg_handle handle;
     uint32_t device;
-    bool is_default;
+    bool is_default, is_imported;
+    unsigned handle_types; /* how it may be exported */
+    uint64_t token;        /* of its export; 0: never exported */
+    int descriptor;
     int reuse[4]; /* by attribute: follow event dependencies, opportunistic, internal dependencies */
     uint64_t threshold, reserve, used, most_reserved, most_used, maximum;
     CUcontext context; /* the context that is charged with the reserve */

@@ -53,9 +53,21 @@ struct CUstream_st {
     struct CUstream_st *next;
 };
 
+/* Where an event of several processes was recorded last. It lies in a memory file that they all map.
+ * A recorder takes a ticket, fills the ticket's mark and then shows it. So one that is killed in between blocks nobody. */
+struct sg_shared_moment {
+    _Atomic uint64_t tickets, shown; /* shown: 0, or the last complete ticket plus one */
+    struct {
+        _Atomic uint64_t target, sequence; /* as in an operation that waits */
+    } mark[64];
+};
+
 struct CUevent_st {
     struct sg_handle handle;
     CUcontext context;
+    struct sg_shared_moment *shared; /* of an event for several processes */
+    int descriptor;                  /* of the memory file, in the process that made the event */
+    bool is_imported;
     unsigned flags;
     bool recorded;
     uint32_t channel;
@@ -74,6 +86,14 @@ struct CUmod_st {
     uint32_t loading;
 };
 
+#define SG_FUNCTION_ATTRIBUTES 18
+
+/* What a program has set of a function or kernel; the rest has its default, which depends on the card. */
+struct sg_attributes {
+    uint32_t set; /* bit i: value[i] counts */
+    int value[SG_FUNCTION_ATTRIBUTES];
+};
+
 struct CUfunc_st {
     struct sg_handle handle;
     CUmodule module;
@@ -81,7 +101,7 @@ struct CUfunc_st {
     bool length_is_param, is_idle; /* is_idle: its length is 0, whatever its parameters are */
     uint32_t partners;
     uint64_t length_ns, group_key;
-    int attribute[32];
+    struct sg_attributes attributes;
     unsigned block[3]; /* set by cuFuncSetBlockShape */
     uint64_t param;    /* set by cuParamSet* */
     struct CUfunc_st *next;

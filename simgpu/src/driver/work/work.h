@@ -17,5 +17,8 @@ CUresult sg_run_host(CUstream stream, const struct sg_host_work *host);
 CUresult sg_run_batch(CUstream stream, const struct sg_batch_work *batch);
 CUresult sg_record_event(CUevent event, CUstream stream);
 CUresult sg_wait_event(CUstream stream, CUevent event);
+/* Whether the moment that the event marks has passed; of an event that was never recorded it has. */
+CUresult sg_query_event(CUevent event);
+CUresult sg_synchronize_event(CUevent event);
 
 #endif

@@ -1,12 +1,16 @@
 /* NVIDIA_VISIBLE_DEVICES is heeded as the container runtime would (there is none in front of this library), then
  * CUDA_VISIBLE_DEVICES as the driver does: a list of indices or UUID prefixes that ends at the first invalid entry.
+ * With SIMGPU_NODES a real runtime is in front: the device nodes in that folder decide, as for NVIDIA's driver.
  * A device that is named MIG-… there is an instance: the only one of its card, and all of it. */
 #define _GNU_SOURCE
 #include "visible.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct choice {
     uint32_t count, device[SG_DEVICES];
@@ -54,12 +58,38 @@ static struct choice narrow(const struct sg_header *header, struct choice among,
     return chosen;
 }
 
+/* Whether the process may open the node.  No driver is behind it: ENXIO or ENODEV says that it was allowed to ask. */
+static bool may_open(const char *folder, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int node = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (node < 0)
+        return errno == ENXIO || errno == ENODEV;
+    close(node);
+    return true;
+}
+
+/* NVIDIA's driver shows a card where both its own node and the control node can be opened. */
+static struct choice find_by_nodes(const struct choice *among, const char *folder) {
+    struct choice chosen = {0};
+    char name[32];
+    for (uint32_t i = 0; may_open(folder, "nvidiactl") && i < among->count; i++) {
+        snprintf(name, sizeof name, "nvidia%u", among->device[i]);
+        if (may_open(folder, name))
+            chosen.device[chosen.count++] = among->device[i];
+    }
+    return chosen;
+}
+
 uint32_t sg_visible_devices(const struct sg_header *header, uint32_t device[SG_DEVICES], bool heed_cuda) {
     struct choice choice = {.count = header->devices};
     for (uint32_t i = 0; i < header->devices; i++)
         choice.device[i] = i;
     const char *runtime = getenv("NVIDIA_VISIBLE_DEVICES"), *cuda = getenv("CUDA_VISIBLE_DEVICES");
-    if (runtime)
+    const char *nodes = getenv("SIMGPU_NODES");
+    if (nodes && *nodes)
+        choice = find_by_nodes(&choice, nodes);
+    else if (runtime)
         choice = narrow(header, choice, runtime, true);
     if (cuda && heed_cuda)
         choice = narrow(header, choice, cuda, false);

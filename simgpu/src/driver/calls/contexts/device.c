@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver/base/init.h"
+#include "shared/file/card_limits.h"
 #include "shared/file/visible.h"
 #include "shared/process/client.h"
 
@@ -149,8 +150,6 @@ static const struct attribute SAME[] = {
     {32, 0},          /* ECC_ENABLED */
     {34, 0},          /* PCI_DEVICE_ID */
     {35, 0},          /* TCC_DRIVER */
-    {38, 4194304},    /* L2_CACHE_SIZE */
-    {39, 2048},       /* MAX_THREADS_PER_MULTIPROCESSOR */
     {40, 2},          /* ASYNC_ENGINE_COUNT */
     {41, 1},          /* UNIFIED_ADDRESSING */
     {50, 0},          /* PCI_DOMAIN_ID */
@@ -158,12 +157,10 @@ static const struct attribute SAME[] = {
     {78, 1},          /* STREAM_PRIORITIES_SUPPORTED */
     {79, 1},          /* GLOBAL_L1_CACHE_SUPPORTED */
     {80, 1},          /* LOCAL_L1_CACHE_SUPPORTED */
-    {81, 98304},      /* MAX_SHARED_MEMORY_PER_MULTIPROCESSOR */
     {82, 65536},      /* MAX_REGISTERS_PER_MULTIPROCESSOR */
     {83, 1},          /* MANAGED_MEMORY */
     {84, 0},          /* MULTI_GPU_BOARD */
     {86, 0},          /* HOST_NATIVE_ATOMIC_SUPPORTED */
-    {87, 32},         /* SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO */
     {88, 0},          /* PAGEABLE_MEMORY_ACCESS */
     {89, 1},          /* CONCURRENT_MANAGED_ACCESS */
     {90, 1},          /* COMPUTE_PREEMPTION_SUPPORTED */
@@ -173,33 +170,43 @@ static const struct attribute SAME[] = {
     {94, 0},          /* CAN_USE_STREAM_WAIT_VALUE_NOR_V1 */
     {95, 1},          /* COOPERATIVE_LAUNCH */
     {96, 0},          /* COOPERATIVE_MULTI_DEVICE_LAUNCH */
-    {97, 65536},      /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
     {98, 0},          /* CAN_FLUSH_REMOTE_WRITES */
     {99, 1},          /* HOST_REGISTER_SUPPORTED */
     {100, 0},         /* PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES */
     {101, 0},         /* DIRECT_MANAGED_MEM_ACCESS_FROM_HOST */
     {102, 1},         /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
     {103, 1},         /* HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
-    {106, 16},        /* MAX_BLOCKS_PER_MULTIPROCESSOR */
     {107, 0},         /* GENERIC_COMPRESSION_SUPPORTED */
     {108, 0},         /* MAX_PERSISTING_L2_CACHE_SIZE */
     {110, 0},         /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
-    {111, 1024},      /* RESERVED_SHARED_MEMORY_PER_BLOCK */
     {112, 0},         /* SPARSE_CUDA_ARRAY_SUPPORTED */
     {113, 1},         /* READ_ONLY_HOST_REGISTER_SUPPORTED */
     {115, 1},         /* MEMORY_POOLS_SUPPORTED */
     {116, 0},         /* GPU_DIRECT_RDMA_SUPPORTED */
-    {119, 0},         /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
+    {119, 1},         /* MEMPOOL_SUPPORTED_HANDLE_TYPES: descriptors */
     {121, 0},         /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
     {122, 1},         /* CAN_USE_64_BIT_STREAM_MEM_OPS */
     {123, 0},         /* CAN_USE_STREAM_WAIT_VALUE_NOR */
     {124, 0},         /* DMA_BUF_SUPPORTED */
-    {125, 0},         /* IPC_EVENT_SUPPORTED */
+    {125, 1},         /* IPC_EVENT_SUPPORTED */
     {126, 1},         /* MEM_SYNC_DOMAIN_COUNT */
     {127, 0},         /* TENSOR_MAP_ACCESS_SUPPORTED */
     {128, 0},         /* HANDLE_TYPE_FABRIC_SUPPORTED */
     {129, 0},         /* UNIFIED_FUNCTION_POINTERS */
 };
+
+static bool read_limit(CUdevice_attribute number, const struct sg_limits *limits, int *value) {
+    switch (number) {
+    case 38: *value = (int)limits->l2_cache; return true;
+    case 39: *value = (int)limits->threads; return true;
+    case 81: *value = (int)limits->shared; return true;
+    case 87: *value = (int)limits->double_ratio; return true;
+    case 97: *value = (int)limits->shared_opt_in; return true;
+    case 106: *value = (int)limits->blocks; return true;
+    case 111: *value = (int)limits->shared_reserved; return true;
+    default: return false;
+    }
+}
 
 static bool read_card_attribute(CUdevice_attribute number, const struct sg_device_card *card, int *value) {
     switch (number) {
@@ -213,7 +220,7 @@ static bool read_card_attribute(CUdevice_attribute number, const struct sg_devic
     case 85: *value = (int)card->pci_bus; return true; /* MULTI_GPU_BOARD_GROUP_ID: each card its own */
     case 120: *value = card->capability_major >= 9; return true; /* CLUSTER_LAUNCH */
     case 134: *value = card->numa_node; return true; /* HOST_NUMA_ID */
-    default: return false;
+    default: return read_limit(number, sg_limits_of(card), value);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Managed memory beyond allocating it: prefetch, advice, discard, attach; and what pointers are. */
+/* Managed memory beyond allocating it: prefetch, advice, discard, attach. */
 #include <string.h>
 
 #include "driver/allocations/blocks.h"
@@ -129,94 +129,5 @@ CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribu
         if (result != CUDA_SUCCESS)
             return result;
     }
-    return CUDA_SUCCESS;
-}
-
-/* ---- pointers */
-
-enum pointer_attribute {
-    CONTEXT = 1,
-    MEMORY_TYPE = 2,
-    DEVICE_POINTER = 3,
-    HOST_POINTER = 4,
-    SYNC_MEMOPS = 6,
-    BUFFER_ID = 7,
-    IS_MANAGED = 8,
-    DEVICE_ORDINAL = 9,
-    RANGE_START = 11,
-    RANGE_SIZE = 12,
-    MAPPED = 13,
-};
-
-static bool is_on_host(const struct sg_block *block) {
-    return block->kind == SG_PINNED || block->kind == SG_REGISTERED;
-}
-
-static CUresult write_attribute(void *data, enum pointer_attribute attribute, const struct sg_block *block,
-                                CUdeviceptr pointer) {
-    switch (attribute) {
-    case CONTEXT: memcpy(data, &block->context, sizeof block->context); break;
-    case MEMORY_TYPE: *(unsigned *)data = is_on_host(block) ? 1 : 2; break;
-    case DEVICE_POINTER: *(CUdeviceptr *)data = pointer; break;
-    case HOST_POINTER:
-        if (!is_on_host(block) && block->kind != SG_MANAGED)
-            return CUDA_ERROR_INVALID_VALUE;
-        *(void **)data = (void *)(uintptr_t)pointer;
-        break;
-    case SYNC_MEMOPS: *(unsigned *)data = block->sync_memops; break;
-    case BUFFER_ID: *(unsigned long long *)data = block->id; break;
-    case IS_MANAGED: *(unsigned *)data = block->kind == SG_MANAGED; break;
-    case DEVICE_ORDINAL: *(int *)data = 0; break;
-    case RANGE_START: *(CUdeviceptr *)data = block->start; break;
-    case RANGE_SIZE: *(size_t *)data = block->bytes; break;
-    case MAPPED: *(unsigned *)data = 1; break;
-    default: *(unsigned *)data = 0; break;
-    }
-    for (uint32_t i = 0; attribute == DEVICE_ORDINAL && i < sg_visible_count; i++)
-        if (sg_visible[i] == block->device)
-            *(int *)data = (int)i;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer) {
-    NEED_INIT();
-    const struct sg_block *block = sg_find_block(pointer);
-    if (!data || !block || attribute == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    return write_attribute(data, attribute, block, pointer);
-}
-
-/* of a pointer nobody knows all attributes are 0, and that is no error here */
-CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr pointer) {
-    NEED_INIT();
-    const struct sg_block *block = sg_find_block(pointer);
-    if (!attributes || !data || count == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < count; i++) {
-        bool wide = attributes[i] == CONTEXT || attributes[i] == DEVICE_POINTER || attributes[i] == HOST_POINTER;
-        if (!block || write_attribute(data[i], attributes[i], block, pointer) != CUDA_SUCCESS)
-            memset(data[i], 0, wide ? sizeof(void *) : sizeof(int));
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {
-    NEED_INIT();
-    struct sg_block *block = sg_find_block(pointer);
-    if (!value || !block || attribute != SYNC_MEMOPS)
-        return CUDA_ERROR_INVALID_VALUE;
-    block->sync_memops = *(const unsigned *)value != 0;
-    return CUDA_SUCCESS;
-}
-
-/* Only plain memory has a handle for other processes; managed memory has none, on real cards neither. Opening one is
- * not modelled. */
-CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer) {
-    NEED_INIT();
-    const struct sg_block *block = sg_find_block(pointer);
-    if (!handle || !block || block->kind != SG_PLAIN)
-        return CUDA_ERROR_INVALID_VALUE;
-    memset(handle, 0, sizeof *handle);
-    memcpy(handle->reserved, &block->id, sizeof block->id);
     return CUDA_SUCCESS;
 }

@@ -51,6 +51,12 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     return allocate(SG_PLAIN, pointer, *pitch * height);
 }
 
+/* What cuIpcOpenMemHandle gave is closed, not freed; what came from an imported pool is freed. */
+static bool is_freeable(const struct sg_block *block) {
+    return block->kind == SG_PLAIN || block->kind == SG_MANAGED || block->kind == SG_POOLED ||
+           (block->kind == SG_IMPORTED && block->pool);
+}
+
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
     CUcontext context;
     if (pointer == 0)
@@ -59,8 +65,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
     if (result != CUDA_SUCCESS)
         return result;
     struct sg_block *block = sg_find_block(pointer);
-    if (!block || block->start != pointer || (block->kind != SG_PLAIN && block->kind != SG_MANAGED &&
-                                              block->kind != SG_POOLED))
+    if (!block || block->start != pointer || !is_freeable(block))
         return CUDA_ERROR_INVALID_VALUE;
     if (block->context)
         result = sg_wait_context(block->context); /* the driver waits for what may still use it */

@@ -46,7 +46,9 @@ CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
-    return sg_is(pool, SG_POOL_HANDLE) ? allocate(pointer, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE;
+    if (!sg_is(pool, SG_POOL_HANDLE) || pool->is_imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate(pointer, bytes, pool, stream);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream given) {
@@ -56,7 +58,8 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream given) {
     if (result != CUDA_SUCCESS)
         return result;
     const struct sg_block *block = sg_find_block(pointer);
-    if (!block || block->start != pointer || block->kind == SG_RESERVED || block->kind == SG_PINNED)
+    if (!block || block->start != pointer || block->kind == SG_RESERVED || block->kind == SG_PINNED ||
+        (block->kind == SG_IMPORTED && !block->pool))
         return CUDA_ERROR_INVALID_VALUE;
     return sg_submit(stream, &(struct sg_work){.type = SG_NODE_FREE, .memory = {.pointer = pointer}});
 }
@@ -65,6 +68,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream given) {
 
 #define PINNED_TYPE 1u
 #define DEVICE_LOCATION 1u
+#define DESCRIPTOR_TYPE 1u
 
 static CUresult find_device(CUdevice device, const void *out) {
     NEED_INIT();
@@ -91,7 +95,7 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
     CUresult result = find_device(device, pool);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!sg_is(pool, SG_POOL_HANDLE) || pool->device != sg_visible[device])
+    if (!sg_is(pool, SG_POOL_HANDLE) || pool->device != sg_visible[device] || pool->is_imported)
         return CUDA_ERROR_INVALID_VALUE;
     sg_set_current_pool(pool);
     return CUDA_SUCCESS;
@@ -126,12 +130,13 @@ CUresult cuMemPoolCreate(CUmemoryPool *made, const CUmemPoolProps *props) {
         result = find_device(props->location.id, made);
     if (result != CUDA_SUCCESS)
         return result;
-    if (props->handleTypes)
-        return CUDA_ERROR_NOT_SUPPORTED; /* pools are not shared between processes */
+    if (props->handleTypes & ~DESCRIPTOR_TYPE)
+        return CUDA_ERROR_NOT_SUPPORTED;
     *made = sg_new_pool(sg_visible[props->location.id]);
     if (!*made)
         return CUDA_ERROR_OUT_OF_MEMORY;
     (*made)->maximum = props->maxSize;
+    (*made)->handle_types = props->handleTypes;
     return CUDA_SUCCESS;
 }
 

@@ -1,13 +1,15 @@
 /* Virtual memory management: physical memory, address ranges, and mapping the one into the other. It does not page. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver/allocations/blocks.h"
+#include "driver/allocations/exports.h"
 #include "driver/base/thread.h"
 #include "driver/calls/contexts/context.h"
 #include "shared/process/locks.h"
+#include "vmm.h"
 
 #define GRANULARITY (2ull << 20)
 #define PINNED_TYPE 1u
@@ -18,7 +20,7 @@
 struct allocation {
     struct sg_handle handle;
     CUmemAllocationProp prop;
-    CUcontext context;
+    CUcontext context; /* that is charged; NULL: it is another process' */
     uint64_t bytes;
     uint32_t device, references;
     int content; /* a memory file: the same bytes wherever they are mapped */
@@ -80,9 +82,13 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *made, size_t bytes, const CUm
     allocation->bytes = bytes;
     allocation->device = device;
     allocation->references = 1;
-    allocation->content = memfd_create("simgpu", MFD_CLOEXEC);
-    if (allocation->content >= 0 && ftruncate(allocation->content, (off_t)bytes) != 0)
+    struct sg_export content;
+    if (!sg_make_export(SG_EXPORT_PHYSICAL, device, bytes, &content)) {
+        sg_refund_plain(context, bytes);
+        sg_free_handle(allocation, SG_ALLOCATION_HANDLE);
         return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    allocation->content = content.descriptor;
     *made = (uint64_t)(uintptr_t)allocation;
     return CUDA_SUCCESS;
 }
@@ -90,8 +96,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *made, size_t bytes, const CUm
 static void release(struct allocation *allocation) {
     if (--allocation->references)
         return;
-    if (allocation->content >= 0)
-        close(allocation->content);
+    close(allocation->content);
     if (sg_is(allocation->context, SG_CONTEXT_HANDLE))
         sg_refund_plain(allocation->context, allocation->bytes);
     sg_free_handle(allocation, SG_ALLOCATION_HANDLE);
@@ -264,4 +269,42 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
         return CUDA_ERROR_OPERATING_SYSTEM;
     *(int *)shared = descriptor;
     return CUDA_SUCCESS;
+}
+
+/* The descriptor stays the caller's. The bytes stay charged to the process that made them. */
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *made, void *shared,
+                                        CUmemAllocationHandleType type) {
+    NEED_INIT();
+    struct sg_export found;
+    int descriptor = (int)(intptr_t)shared;
+    if (!made || type != DESCRIPTOR_TYPE || !sg_describe_export(descriptor, SG_EXPORT_PHYSICAL, &found))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct allocation *allocation = sg_new_handle(SG_ALLOCATION_HANDLE, sizeof *allocation);
+    if (!allocation)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    allocation->prop = (CUmemAllocationProp){.type = PINNED_TYPE, .requestedHandleTypes = DESCRIPTOR_TYPE};
+    allocation->prop.location.type = DEVICE_LOCATION;
+    for (uint32_t i = 0; i < sg_visible_count; i++)
+        if (sg_visible[i] == found.card)
+            allocation->prop.location.id = (int)i;
+    allocation->bytes = found.bytes;
+    allocation->device = found.card;
+    allocation->references = 1;
+    allocation->content = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (allocation->content < 0) {
+        sg_free_handle(allocation, SG_ALLOCATION_HANDLE);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    *made = (uint64_t)(uintptr_t)allocation;
+    return CUDA_SUCCESS;
+}
+
+bool sg_find_mapped(CUdeviceptr pointer, struct sg_mapped *found) {
+    sg_lock(&vmm_lock);
+    const struct mapping *mapping = overlapping(pointer, 1);
+    if (mapping)
+        *found = (struct sg_mapped){mapping->start, mapping->bytes, mapping->allocation->device,
+                                    mapping->allocation->prop.requestedHandleTypes};
+    sg_unlock(&vmm_lock);
+    return mapping != NULL;
 }

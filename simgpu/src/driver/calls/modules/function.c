@@ -1,4 +1,4 @@
-/* Functions: their attributes, occupancy, and names; globals of modules; linking. */
+/* Functions: their names and settings; globals of modules; linking. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,26 +12,6 @@ static CUresult check(CUfunction function, const void *out) {
     if (!sg_is(function, SG_FUNCTION_HANDLE))
         return CUDA_ERROR_INVALID_HANDLE;
     return out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-static const int DEFAULTS[] = {1024, 0, 0, 0, 32, 70, 70, 0, 49152, -1, 0, 0, 0, 0, 0, 0};
-
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
-    CUresult result = check(function, value);
-    if (result == CUDA_SUCCESS && attribute >= COUNT(DEFAULTS))
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        *value = function->attribute[attribute] ? function->attribute[attribute] : DEFAULTS[attribute];
-    return result;
-}
-
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-    CUresult result = check(function, function);
-    if (result == CUDA_SUCCESS && (attribute < 8 || attribute >= COUNT(DEFAULTS)))
-        result = CUDA_ERROR_INVALID_VALUE; /* the first eight say what was compiled */
-    if (result == CUDA_SUCCESS)
-        function->attribute[attribute] = value;
-    return result;
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
@@ -67,59 +47,6 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
 
 CUresult cuFuncLoad(CUfunction function) {
     return check(function, function);
-}
-
-/* ---- occupancy: 2,048 threads and 32 blocks a multiprocessor */
-
-static int blocks_per_multiprocessor(int threads) {
-    int blocks = threads > 0 ? 2048 / (threads + 31 - (threads + 31) % 32) : 0;
-    return blocks > 32 ? 32 : blocks;
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared) {
-    CUresult result = check(function, blocks);
-    (void)shared;
-    if (result == CUDA_SUCCESS && (threads < 1 || threads > 1024))
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        *blocks = blocks_per_multiprocessor(threads);
-    return result;
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int threads,
-                                                              size_t shared, unsigned flags) {
-    if (flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
-}
-
-CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function, CUoccupancyB2DSize shared_of,
-                                          size_t shared, int most) {
-    CUresult result = check(function, grid);
-    (void)shared_of, (void)shared;
-    if (result != CUDA_SUCCESS || !block)
-        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-    const struct sg_device_card *card = &sg_client.map.header->card[function->module->context->device];
-    *block = most > 0 && most < 1024 ? most : 1024;
-    *grid = (int)card->multiprocessors * blocks_per_multiprocessor(*block);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
-                                                   CUoccupancyB2DSize shared_of, size_t shared, int most,
-                                                   unsigned flags) {
-    if (flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    return cuOccupancyMaxPotentialBlockSize(grid, block, function, shared_of, shared, most);
-}
-
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks, int threads) {
-    CUresult result = check(function, bytes);
-    if (result == CUDA_SUCCESS && (blocks < 1 || threads < 1))
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        *bytes = 98304u / (unsigned)blocks < 49152u ? 98304u / (unsigned)blocks : 49152u;
-    return result;
 }
 
 /* ---- modules */

@@ -27,7 +27,7 @@ struct CUkern_st {
     struct sg_handle handle;
     CUlibrary library;
     char *name;
-    int attribute[32];
+    struct sg_attributes attributes[SG_DEVICES];
     struct CUkern_st *next;
 };
 
@@ -267,24 +267,8 @@ CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel) {
     return result;
 }
 
-CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
-    (void)device;
-    CUresult result = check(kernel, value);
-    if (result == CUDA_SUCCESS && attribute >= 16)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        *value = attribute == 0 ? 1024 : kernel->attribute[attribute];
-    return result;
-}
-
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
-    (void)device;
-    CUresult result = check(kernel, kernel);
-    if (result == CUDA_SUCCESS && (attribute < 8 || attribute >= 16))
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        kernel->attribute[attribute] = value;
-    return result;
+struct sg_attributes *sg_attributes_of_kernel(CUkernel kernel, uint32_t card) {
+    return &kernel->attributes[card];
 }
 
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device) {

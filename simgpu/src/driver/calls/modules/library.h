@@ -5,5 +5,7 @@
 #include "driver/base/objects.h"
 
 CUfunction sg_function_of_kernel(void *kernel, CUcontext context);
+/* What was set of the kernel on the card. */
+struct sg_attributes *sg_attributes_of_kernel(CUkernel kernel, uint32_t card);
 
 #endif

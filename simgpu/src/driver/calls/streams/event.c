@@ -6,11 +6,21 @@
 #include "driver/base/thread.h"
 #include "driver/graphs/capture.h"
 #include "driver/work/work.h"
+#include "event.h"
 
 #define BLOCKING_SYNC 1u
 #define DISABLE_TIMING 2u
 #define INTERPROCESS 4u
 #define RECORD_EXTERNAL 1u
+
+CUevent sg_new_event(CUcontext context, unsigned flags) {
+    CUevent event = sg_new_handle(SG_EVENT_HANDLE, sizeof *event);
+    if (event) {
+        event->context = context;
+        event->flags = flags;
+    }
+    return event;
+}
 
 CUresult cuEventCreate(CUevent *made, unsigned flags) {
     NEED_INIT();
@@ -21,13 +31,12 @@ CUresult cuEventCreate(CUevent *made, unsigned flags) {
     if (!made || flags & ~(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) ||
         (flags & INTERPROCESS && !(flags & DISABLE_TIMING)))
         return CUDA_ERROR_INVALID_VALUE;
-    CUevent event = sg_new_handle(SG_EVENT_HANDLE, sizeof *event);
-    if (!event)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    event->context = context;
-    event->flags = flags;
-    *made = event;
-    return CUDA_SUCCESS;
+    *made = sg_new_event(context, flags);
+    if (*made && flags & INTERPROCESS && !sg_share_event(*made)) {
+        sg_free_handle(*made, SG_EVENT_HANDLE);
+        *made = NULL;
+    }
+    return *made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuEventDestroy_v2(CUevent event) {
@@ -36,6 +45,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
         return CUDA_ERROR_INVALID_HANDLE;
     sg_release_stamp(event->stamp);
     sg_forget_captured(event);
+    sg_unshare_event(event);
     sg_free_handle(event, SG_EVENT_HANDLE);
     return CUDA_SUCCESS;
 }
@@ -74,18 +84,12 @@ static CUresult may_ask(CUevent event) {
 
 CUresult cuEventQuery(CUevent event) {
     CUresult result = may_ask(event);
-    if (result != CUDA_SUCCESS || !event->recorded)
-        return result;
-    if ((result = sg_usable(event->context)) != CUDA_SUCCESS)
-        return result;
-    return sg_has_ended(event->context, event->channel, event->sequence) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return result == CUDA_SUCCESS ? sg_query_event(event) : result;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
     CUresult result = may_ask(event);
-    if (result != CUDA_SUCCESS || !event->recorded)
-        return result;
-    return sg_wait_for(event->context, event->channel, event->sequence);
+    return result == CUDA_SUCCESS ? sg_synchronize_event(event) : result;
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {

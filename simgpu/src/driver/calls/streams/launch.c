@@ -1,6 +1,7 @@
 /* Every way to launch a kernel ends in `launch`. A kernel of length 0 puts nothing into a queue: it cannot be told apart
  * from one that has run, and so its launch costs what checking the arguments costs. */
 #include "driver/base/thread.h"
+#include "driver/calls/modules/attributes.h"
 #include "driver/calls/modules/library.h"
 #include "driver/graphs/capture.h"
 #include "driver/work/work.h"
@@ -33,7 +34,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     if (UNLIKELY(!sg_is(function, SG_FUNCTION_HANDLE)))
         return CUDA_ERROR_INVALID_HANDLE;
     if (UNLIKELY(!is_shape(grid_x, grid_y, grid_z) || !is_shape(block_x, block_y, block_z) ||
-                 (uint64_t)block_x * block_y * block_z > 1024 || (params && extra)))
+                 (uint64_t)block_x * block_y * block_z > 1024 || (params && extra) ||
+                 (shared_bytes > SG_SHARED_PER_BLOCK && shared_bytes > sg_shared_limit(function))))
         return CUDA_ERROR_INVALID_VALUE;
     if (LIKELY(is_idle(function, stream))) {
         sg_thread.zero_launches++;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "driver/base/thread.h"
+#include "shared/file/card_limits.h"
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
     if (!config || (config->numAttrs && !config->attrs))
@@ -10,20 +11,22 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
                           config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params, extra);
 }
 
-/* All blocks of a cooperative kernel must fit at once: two of 1,024 threads a multiprocessor. */
-static bool fits_at_once(CUstream given, uint64_t blocks, uint64_t threads) {
+/* All blocks of a cooperative kernel must be on the device at once. */
+static bool fits_at_once(CUfunction function, CUstream given, uint64_t blocks, uint64_t threads, unsigned shared_bytes) {
     CUstream stream;
-    if (sg_stream(given, &stream) != CUDA_SUCCESS || threads == 0)
+    int held;
+    if (sg_stream(given, &stream) != CUDA_SUCCESS || threads == 0 || threads > SG_BLOCK_THREADS ||
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(&held, function, (int)threads, shared_bytes) != CUDA_SUCCESS)
         return true; /* the launch itself says what is wrong */
-    uint64_t multiprocessors = sg_client.map.header->card[stream->context->device].multiprocessors;
-    return blocks <= multiprocessors * (2048 / (threads > 2048 ? 2048 : threads));
+    return blocks <= sg_client.map.header->card[stream->context->device].multiprocessors * (uint64_t)held;
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                    CUstream stream, void **params) {
     NEED_INIT();
-    if (!fits_at_once(stream, (uint64_t)grid_x * grid_y * grid_z, (uint64_t)block_x * block_y * block_z))
+    if (!fits_at_once(function, stream, (uint64_t)grid_x * grid_y * grid_z, (uint64_t)block_x * block_y * block_z,
+                      shared_bytes))
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
                           NULL);

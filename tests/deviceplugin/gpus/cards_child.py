@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from deviceplugin.errors import DevicePluginError
-from deviceplugin.gpus.nvml import Nvml
+from deviceplugin.gpus.cards import Nvml
 
 
 def answer(nvml: Nvml, verb: str, *words: str) -> Any:

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.skipif(
 
 
 class Child:
-    """The process of `nvml_child`, and the tool that makes faults."""
+    """The process of `cards_child`, and the tool that makes faults."""
 
     def __init__(self, folder: Path) -> None:
         self._environment = environment(folder)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.deviceplugin.gpus.nvml_child"],
+            [sys.executable, "-m", "tests.deviceplugin.gpus.cards_child"],
             cwd=ROOT,
             env=self._environment,
             stdin=subprocess.PIPE,
@@ -98,7 +98,7 @@ def test_a_gpu_that_was_never_there_is_gone(child: Child) -> None:
 
 
 def test_without_a_driver_the_sentence_says_what_is_missing() -> None:
-    code = "from deviceplugin.gpus.nvml import Nvml; Nvml().rescan()"
+    code = "from deviceplugin.gpus.cards import Nvml; Nvml().rescan()"
     empty = {"PATH": "/usr/bin:/bin"}
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=empty, capture_output=True, text=True)
 

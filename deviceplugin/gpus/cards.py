@@ -1,10 +1,11 @@
-"""The GPUs of this node as the room knows them, through `adapters.nvml`.
+"""The cards of this node as the room knows them, through `adapters.nvml`.
 
 All calls come from one thread, since a rescan closes the library for every other user.
 """
 
 import logging
 from dataclasses import asdict
+from pathlib import Path
 from typing import Protocol
 
 from adapters import nvml
@@ -30,12 +31,18 @@ class GpuLibrary(Protocol):
     def close(self) -> None:
         """Close the library."""
 
+    def tell(self) -> str:
+        """Return in one sentence which library answers, or why none does and what to do."""
+
+    def needs_new_container(self) -> bool:
+        """Return whether the driver was upgraded under this container."""
+
 
 class Nvml:
     """The real library, or the software GPU's."""
 
-    def __init__(self) -> None:
-        self._library = nvml.Library()
+    def __init__(self, driver_root: Path | None = None) -> None:
+        self._library = nvml.Library(driver_root)
         self._handles: dict[str, Handle] = {}
 
     def rescan(self) -> list[Gpu]:
@@ -44,7 +51,7 @@ class Nvml:
         try:
             count = self._library.open()
         except NoAnswer as error:
-            raise NvmlUnavailable(f"{error}. Is NVIDIA's driver installed and its library mounted?") from error
+            raise NvmlUnavailable(str(error)) from error
         gpus = [gpu for index in range(count) if (gpu := self._find(index)) is not None]
         self._library.listen(self._handles)
         return gpus
@@ -69,6 +76,10 @@ class Nvml:
         except NoAnswer as error:
             raise GpuGone(f"GPU {uuid}: {error}") from error
 
+    def compute_modes(self) -> dict[str, str]:
+        """Return how many processes may use each GPU, in nvidia-smi's words."""
+        return {uuid: nvml.read_compute_mode(handle) for uuid, handle in self._handles.items()}
+
     def wait_for_xid(self, seconds: float) -> Xid | None:
         """Wait in NVML.  Where its events fail, polling finds the trouble."""
         return self._library.wait_for_xid(seconds)
@@ -77,3 +88,11 @@ class Nvml:
         """Free the library; may be called again."""
         self._library.close()
         self._handles = {}
+
+    def tell(self) -> str:
+        """Return in one sentence which library answers, or why none does and what to do."""
+        return self._library.told
+
+    def needs_new_container(self) -> bool:
+        """Return whether the driver was upgraded under this container."""
+        return self._library.is_outdated
