@@ -130,13 +130,57 @@ def restarts(plugin: NodePlugin, pods: Pods) -> str:
     return f"no wait on the same card; {waited} ms after an upgrade"
 
 
+def guarded(plugin: NodePlugin, pods: Pods) -> str:
+    """Check that a container whose devices have changed does not start with the old spec, whatever the runtime knows.
+
+    The plugin is `serve_odd dying`: while a file is there, the new spec does not come.
+    """
+    keep = plugin.node.path("/run/keep-old-specs")
+    with NvidiaSpecs(plugin) as specs:
+        specs.write()
+        specs.wait_for_label(DevicesFrom.NVIDIA_CDI)
+        pods.create(looking_pod("guarded", 1, restartPolicy="Always"))
+        pods.wait_for("Running")
+        sight_of(plugin, pods, "guarded")
+        keep.touch()
+        specs.write(driver="2")
+        _stop(plugin, pods, "guarded")
+        told = partial(_message_of, plugin, pods, "guarded")
+        wait_until(lambda: "bound-" in told(), what="the start with the old spec fails", seconds=90)
+        message = told()
+        assert "no such file" in message, message
+        keep.unlink()
+        restarted = partial(_last_log, plugin, pods, "guarded")
+        wait_until(
+            lambda: "driver 2" in restarted() and "record" in restarted(),
+            what="it starts with the new one",
+            seconds=120,
+        )
+        _check(specs, [Sight.read(restarted())], driver="2")
+    return "refused by runc, and right when the new spec was there"
+
+
+def _message_of(plugin: NodePlugin, pods: Pods, name: str) -> str:
+    (status,) = plugin.core.read_namespaced_pod(name, pods.namespace).status.container_statuses
+    states = (status.state.waiting, status.state.terminated, status.last_state.terminated)
+    return " ".join(each.message or "" for each in states if each is not None)
+
+
+def _last_log(plugin: NodePlugin, pods: Pods, name: str) -> str:
+    return str(plugin.node.plane.kubectl("logs", "-n", pods.namespace, name, check=False))
+
+
+def _stop(plugin: NodePlugin, pods: Pods, name: str) -> None:
+    plugin.node.plane.kubectl("exec", "-n", pods.namespace, name, "--", "sh", "-c", "kill -TERM 1", check=False)
+
+
 def _sight_after_restart(plugin: NodePlugin, pods: Pods, name: str) -> Sight:
     def restarted() -> int:
         statuses = plugin.core.read_namespaced_pod(name, pods.namespace).status.container_statuses or ()
         return sum(each.restart_count for each in statuses if each.state.running)
 
     before = restarted()
-    plugin.node.plane.kubectl("exec", "-n", pods.namespace, name, "--", "sh", "-c", "kill -TERM 1", check=False)
+    _stop(plugin, pods, name)
     wait_until(lambda: restarted() > before, what=f"{name} was started again", seconds=90)
     return sight_of(plugin, pods, name)
 
