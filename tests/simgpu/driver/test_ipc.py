@@ -117,7 +117,7 @@ def open_twice(reserved: bytes) -> tuple[bool, list[str]]:
 
 
 def test_a_handle_that_is_opened_twice_gives_one_pointer_and_is_closed_twice(two: tuple[Client, Client]) -> None:
-    """Hold to cuIpcOpenMemHandle: "the reference count … is incremented … and the existing device pointer is … returned"."""
+    """Hold to cuIpcOpenMemHandle: "the reference count … is incremented by 1", the pointer is the existing one."""
     owner, guest = two
 
     assert guest.call(open_twice, owner.call(own_memory, 1)) == (True, ["SUCCESS", "SUCCESS", "INVALID_VALUE"])
