@@ -30,6 +30,7 @@ def test_the_doctor_in_the_plugins_pod_finds_nothing_wrong(house: House) -> None
 
 def test_the_doctors_job_sees_the_node_and_fails_where_something_is_missing(house: House) -> None:
     job = yaml.safe_load(house.kubectl("kustomize", str(MANIFESTS / "doctor")))
+    job["spec"]["template"]["spec"].pop("affinity")  # a node of software GPUs has no label of NVIDIA's
     (container,) = job["spec"]["template"]["spec"]["containers"]
     container |= {"image": IMAGE, "imagePullPolicy": "Never"}
     container["env"].append({"name": "SIMGPU_FILE", "value": "/host/run/simgpu/gpus"})
