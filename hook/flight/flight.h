@@ -10,6 +10,10 @@
  * False when the gate has closed meanwhile. */
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured);
 
+/* Waits until half of the stream's bound is free, or the gate has closed; then the thread's launches enter without a pause for
+ * a while. */
+void flight_make_room(struct slot *slot, struct segment *segment);
+
 /* flight_flush records an event behind all launched work; flight_is_empty says whether all of it has ended.  Both need a
  * closed gate and clear slots. */
 void flight_flush(int gpu);

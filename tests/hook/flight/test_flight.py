@@ -1,6 +1,8 @@
 """Work in flight: however much of it there is, a launch is held back for a while and never for good."""
 
+import statistics
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +17,13 @@ from tests.hook.support.machine import Machine, compiled, hook_built
 def peer(machine: Machine) -> Peer:
     machine.devices = "2xT4-16GB"
     return Peer(machine.sockets, machine.uuids())
+
+
+@pytest.fixture
+def peer_of_one(machine: Machine) -> Iterator[Peer]:
+    one = Peer(machine.sockets, machine.uuids())
+    yield one
+    one.stop()
 
 
 @pytest.mark.parametrize(
@@ -165,3 +174,21 @@ def test_the_daemon_counts_the_time_that_a_process_tells_in_its_ledger(machine: 
         program.communicate()
 
     assert 0.1 < busy[1] - busy[0] < 0.8, "5 ms every 25 ms, in a turn that goes on"
+
+
+# ---------------------------------------------------------------------------------------------- a program that measures
+def test_what_a_program_launches_between_two_timing_events_is_not_held_back(
+    machine: Machine, peer_of_one: Peer
+) -> None:
+    program = machine.start(compiled("timing"), "step_2ms", "5")
+    connection = peer_of_one.accept()
+    peer_of_one.welcome(connection)
+    connection.hear("want")
+    peer_of_one.grant(connection, waiting=1, keep_ms=1000)  # 20 ms are all that may be in flight
+    out, said = program.communicate(timeout=30)
+
+    assert program.returncode == 0, said
+    times = [tuple(map(float, line.split())) for line in out.splitlines()]
+    # The kernels last 1 ms each.  A function that nobody knows would start alone: the first row would show pauses.
+    assert min(between for between, _ in times) < 9
+    assert statistics.median(call for _, call in times) < 3
