@@ -10,8 +10,7 @@
  * event behind it (a marker) and asks here for more.
  * What of one kind suddenly takes much longer is found when its first marker is overdue: what was in flight by then is the
  * most that a yield waits for; it is counted in `overruns`.
- * One lock over markers, streams and what is learned; nothing here waits under it.  A context is ended
- * under it (flight_teardown.c), and where the driver waits there for the work in flight, so does whoever launches meanwhile. */
+ * One lock over markers, streams and what is learned; nothing here waits under it. */
 #define _GNU_SOURCE
 #include "flight/flight.h"
 
