@@ -97,6 +97,8 @@ class Library:
         self.found: Found | None = None
         self.told = "NVML was not looked for yet."
         """In one sentence: which library answers, or why none does and what to do."""
+        self.is_outdated = False
+        """The driver was upgraded, and this container has the former one's library: only a new container helps."""
 
     def open(self) -> int:
         """Open the library unless it is open, and return the number of GPUs; closed again where it raises NoAnswer."""
@@ -120,10 +122,11 @@ class Library:
                 self._opened = _UNKNOWN
                 errors[_name(source)] = error
                 continue
-            self._is_open, self._opened = True, source
+            self._is_open, self._opened, self.is_outdated = True, source, False
             self._note(_describe_found(source))
             return
-        self.found, self.told = None, _explain(errors, self._roots(), is_named=self._root is not None).tell()
+        search = _explain(errors, self._roots(), is_named=self._root is not None)
+        self.found, self.told, self.is_outdated = None, search.tell(), search.mismatch
         raise NoAnswer(self.told)
 
     def _sources(self) -> Iterator[_Source]:

@@ -22,7 +22,6 @@ from contract.words.device_id import decode
 from deviceplugin.core.gpu_devices import Card, GpuDevices, Question, find_gpu_devices
 from deviceplugin.core.inventory import Rules, take_stock
 from deviceplugin.errors import BadSetting, NoDevices
-from deviceplugin.gpus.cards import Nvml
 from deviceplugin.node import cdi_support
 from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.gpu_devices import read_used_before
@@ -173,6 +172,8 @@ def _read_cards(entries: Sequence[str]) -> tuple[Card, ...]:
 
 def _cards_now() -> tuple[Card, ...]:
     """Ask NVML; raise `NvmlUnavailable`."""
+    from deviceplugin.gpus.cards import Nvml  # its library is dear, and probes load this module
+
     library = Nvml()
     try:
         return tuple(Card(gpu.uuid, gpu.minor) for gpu in library.rescan() if not gpu.mig)

@@ -153,6 +153,8 @@ class Plugin:
         """Return a sentence, or an empty text while all is well."""
         if not self._is_prepared:
             return f"The node is not prepared yet. {self._library.tell()}"
+        if self._library.needs_new_container():  # the kubelet makes one when its probe fails
+            return self._library.tell()
         return f"No GPU gets new containers: {health.STUCK}." if self.monitor.is_stuck else ""
 
     def _what_is_well(self) -> str:

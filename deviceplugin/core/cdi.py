@@ -134,7 +134,9 @@ def complaints_about(spec: Json) -> list[str]:
         complaints += _complaints_about_device(device)
     mounts = (spec.get("containerEdits") or {}).get("mounts") or []
     for mount in mounts:
-        if not all(str(mount.get(key, "")).startswith("/") for key in ("hostPath", "containerPath")):
+        # a mount with a type of its own, such as tmpfs, has no path on the host
+        sides = ("containerPath",) if mount.get("type") else ("hostPath", "containerPath")
+        if not all(str(mount.get(key, "")).startswith("/") for key in sides):
             complaints.append(f"mount {mount!r} must have absolute paths on both sides")
     return complaints if mounts else [*complaints, "it has no mounts"]
 

@@ -6,12 +6,13 @@ their places come first.
 
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from adapters.driver_files import resolve
-from deviceplugin.core.doctor.facts import RuntimeFacts
-from deviceplugin.core.doctor.runtime_config import read_runtime_config
+from deviceplugin.core.doctor.facts import RuntimeFacts, ToolkitFacts
+from deviceplugin.core.doctor.runtime_config import read_runtime_config, read_toolkit_config
 from deviceplugin.doctor.cluster import NodeAnswer
 
 _FILES = {
@@ -25,6 +26,10 @@ _FILES = {
     ),
     "cri-o": ("etc/crio/crio.conf",),
 }
+_TOOLKIT = (
+    "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",  # GPU Operator
+    "etc/nvidia-container-runtime/config.toml",
+)
 _BESIDE = {"cri-o": "etc/crio/crio.conf.d/*.conf"}
 """Read after the file, by name, whether it exists or not."""
 
@@ -32,33 +37,46 @@ _BESIDE = {"cri-o": "etc/crio/crio.conf.d/*.conf"}
 def look_at_runtime(answer: NodeAnswer, root: Path | None) -> RuntimeFacts:
     """Return what the Node and the runtime's files say; without a root only what the Node says."""
     name, _, version = answer.runtime.partition("://")
-    known = {"name": name, "version": version, "takes_cdi": answer.takes_cdi}
+    known = RuntimeFacts(name=name, version=version, takes_cdi=answer.takes_cdi)
     if root is None:
-        return RuntimeFacts(**known)  # type: ignore[arg-type]
+        return known
+    known = replace(known, toolkit=_look_at_toolkit(root))
     kinds = [name] if name in _FILES else list(_FILES)
     for kind in kinds:
         files = list(_files_of(kind, root))
         if files:
             return _read(known, files, root)
-    return RuntimeFacts(**known)  # type: ignore[arg-type]
+    return known
+
+
+def _look_at_toolkit(root: Path) -> ToolkitFacts | None:
+    file = _first(_TOOLKIT, root)
+    try:
+        return None if file is None else read_toolkit_config(str(file), tomllib.loads(file.read_text()))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return None
+
+
+def _first(paths: tuple[str, ...], root: Path) -> Path | None:
+    return next((file for path in paths if (file := resolve(root, Path(path))) and file.is_file()), None)
 
 
 def _files_of(kind: str, root: Path) -> Iterator[Path]:
-    first = next((file for path in _FILES[kind] if (file := resolve(root, Path(path))) and file.is_file()), None)
+    first = _first(_FILES[kind], root)
     if first is not None:
         yield first
     if kind in _BESIDE:
         yield from sorted(root.glob(_BESIDE[kind]))
 
 
-def _read(known: dict[str, Any], files: list[Path], root: Path) -> RuntimeFacts:
+def _read(known: RuntimeFacts, files: list[Path], root: Path) -> RuntimeFacts:
     try:
         parsed = [table for file in files for table in _with_imports(file, root)]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return RuntimeFacts(**known, config_error=f"{files[0]} cannot be read: {error}.")
+        return replace(known, config_error=f"{files[0]} cannot be read: {error}.")
     config = read_runtime_config(parsed)
-    return RuntimeFacts(
-        **known,
+    return replace(
+        known,
         config_file=str(files[0]),
         enable_cdi=config.enable_cdi,
         cdi_folders=config.cdi_folders,

@@ -34,6 +34,9 @@ class GpuLibrary(Protocol):
     def tell(self) -> str:
         """Return in one sentence which library answers, or why none does and what to do."""
 
+    def needs_new_container(self) -> bool:
+        """Return whether the driver was upgraded under this container."""
+
 
 class Nvml:
     """The real library, or the software GPU's."""
@@ -89,3 +92,7 @@ class Nvml:
     def tell(self) -> str:
         """Return in one sentence which library answers, or why none does and what to do."""
         return self._library.told
+
+    def needs_new_container(self) -> bool:
+        """Return whether the driver was upgraded under this container."""
+        return self._library.is_outdated

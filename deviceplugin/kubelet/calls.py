@@ -22,7 +22,7 @@ from deviceplugin.core import binding, cdi
 from deviceplugin.core.allocation import allocate
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.core.events import Allocated, CallRefused, CallTook, Tell
-from deviceplugin.errors import ALLOCATION_FAILED, NO_DEVICES, NODE_NOT_READY, NodeNotReady, NoDevices, Refused
+from deviceplugin.errors import ALLOCATION_FAILED, NO_DEVICES, NODE_NOT_READY, BadSpec, NodeNotReady, NoDevices, Refused
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.layout import Layout
 from deviceplugin.node.files import NodeFiles
@@ -161,7 +161,7 @@ class DevicePlugin:
         except NoDevices as error:
             remedy = "The container waits, and the kubelet tries again. `nvshare-device-plugin healthz` says the same."
             self._refuse(asked, Refusal(NO_DEVICES, str(error), remedy), context)
-        except (NodeNotReady, OSError) as error:
+        except (NodeNotReady, BadSpec, OSError) as error:
             remedy = "See the plugin's log and the node's disk. The kubelet tries again."
             self._refuse(asked, Refusal(asked.when_broken, f"The node is not ready: {error}", remedy), context)
         finally:

@@ -1,7 +1,9 @@
-/* Every way a program finds a driver function leads to our wrapper: dlsym, dlvsym, cuGetProcAddress; linking does by itself.
+/* Every way a program finds a driver function leads to our wrapper: dlsym, dlvsym, cuGetProcAddress; linking does by itself,
+ * and dlopen sees to it that a library's own links do.
  *
  * The rule: the real look-up is asked first and its answer kept; only when it found the driver's own function is the
- * pointer swapped.  A look-up that is not for CUDA is jumped to, not called: RTLD_NEXT goes by the caller's address. */
+ * pointer swapped.  A look-up that is not for CUDA is jumped to, not called: RTLD_NEXT goes by the caller's address, as the
+ * search path and $ORIGIN of a dlopen do. */
 #define _GNU_SOURCE
 #include "driver/lookup.h"
 
@@ -28,12 +30,14 @@
 
 static _Atomic(dlsym_function *) real_dlsym; /* threads may find them at once */
 static _Atomic(dlvsym_function *) real_dlvsym;
+static _Atomic(dlopen_function *) real_dlopen;
 static atomic_flag setting = ATOMIC_FLAG_INIT;
 static atomic_flag told_newer = ATOMIC_FLAG_INIT;
 
 static void find_libc(void) {
     real_dlsym = (dlsym_function *)libc_function("dlsym");
     real_dlvsym = (dlvsym_function *)libc_function("dlvsym");
+    real_dlopen = (dlopen_function *)libc_function("dlopen");
 }
 
 static dlsym_function *libc_dlsym(void) {
@@ -107,8 +111,10 @@ bool driver_has(size_t place) {
 
 /* ------------------------------------------------------------------------------------------------ dlsym */
 
+/* Letter by letter: a sanitizer's runtime asks for strncmp here before its own can be called. */
 static bool may_be_ours(const char *name) {
-    return name && ((name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z') || !strncmp(name, "nvml", 4));
+    return name && ((name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z') ||
+                    (name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'l'));
 }
 
 static const struct entry *find_entry(const char *symbol) {
@@ -155,21 +161,42 @@ static void *look_up(void *handle, const char *name, const struct entry *entry) 
     return answer ? answer : fail_to_find(name);
 }
 
+/* A name of the driver's that is not ours to swap. */
+static void look_at_stranger(const char *name) {
+    if (name[0] == 'c' && lookup_is_risky(name) && open_library(&cuda, RTLD_NOLOAD) && libc_dlsym()(cuda.handle, name))
+        lookup_tell_unknown(name);
+}
+
+static const struct entry *entry_of(const char *name) {
+    const struct entry *entry = find_entry(name);
+    if (!entry)
+        look_at_stranger(name);
+    return entry;
+}
+
 EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
-    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? find_entry(name) : NULL;
+    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? entry_of(name) : NULL;
     if (LIKELY(!entry))
         JUMP libc_dlsym()(handle, name);
     return look_up(handle, name, entry);
 }
 
 EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version) {
-    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? find_entry(name) : NULL;
+    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? entry_of(name) : NULL;
     if (UNLIKELY(!real_dlvsym))
         find_libc();
     if (LIKELY(!entry))
         JUMP real_dlvsym(handle, name, version);
     void *theirs = is_search_order(handle) ? NULL : real_dlvsym(handle, name, version);
     return theirs ? swap_found(entry, theirs) : look_up(handle, name, entry);
+}
+
+/* A library that is loaded with RTLD_DEEPBIND finds the driver and the C library's dlsym before ours: it would be without turns
+ * and caps.  It is loaded without that flag, which musl does not have. */
+EXPORT void *dlopen(const char *file, int flags) {
+    if (UNLIKELY(!real_dlopen))
+        find_libc();
+    JUMP real_dlopen(file, flags & ~RTLD_DEEPBIND);
 }
 
 /* ------------------------------------------------------------------------------------------------ cuGetProcAddress */
@@ -189,10 +216,26 @@ static const struct entry *find_form(const char *base, int version, cuuint64_t f
     return best && best->wrapper ? best : NULL;
 }
 
+/* The form whose function the driver has answered.  An older driver answers an older form than the version has: with fewer
+ * parameters, perhaps.  `best` where that says nothing. */
+static const struct entry *answered_form(const struct entry *best, const void *answer) {
+    if (known(best) == answer)
+        return best;
+    for (unsigned i = 0; i < entry_count; i++)
+        if (entries[i].wrapper && known(&entries[i]) == answer && !strcmp(entries[i].base, best->base))
+            return &entries[i];
+    return best;
+}
+
 static void swap_answer(const char *symbol, void **answer, int version, cuuint64_t flags) {
     const struct entry *entry = may_be_ours(symbol) ? find_form(symbol, version, flags) : NULL;
-    if (!entry || !answer || !*answer)
+    if (!answer || !*answer)
         return;
+    if (!entry && may_be_ours(symbol) && symbol[0] == 'c' && lookup_is_risky(symbol))
+        lookup_tell_unknown(symbol);
+    if (!entry)
+        return;
+    entry = answered_form(entry, *answer);
     set_place(entry, *answer);
     if (version > NEWEST_VERSION && *answer != known(entry)) { /* perhaps of other parameters: not ours to wrap */
         if (!atomic_flag_test_and_set(&told_newer))

@@ -26,7 +26,7 @@ for _ in range(2):
         print(library.open())
     except nvml.NoAnswer:
         pass
-    print(library.told)
+    print(library.told + " (outdated)" * library.is_outdated)
     library.close()
     print(sys.stdin.readline(), end="")
 """
@@ -100,7 +100,9 @@ def test_a_library_that_does_not_answer_is_passed_over(source: str, error: str, 
         build(source, file)
     else:
         file.write_bytes(b"")
-    assert error in opening("", bad, folder=tmp_path)[0]
+    said = opening("", bad, folder=tmp_path)[0]
+    assert error in said
+    assert said.endswith(" (outdated)") is ("mismatch" in error)
     install(good)
 
     assert opening("", bad, good, folder=tmp_path)[:2] == [

@@ -48,6 +48,7 @@ class FakeLibrary:
     def __init__(self, *gpus: Gpu) -> None:
         self.gpus = {gpu.uuid: gpu for gpu in gpus}
         self.answers = True
+        self.is_outdated = False
         self.was_refused = threading.Event()
         self._xids: queue.Queue[Xid] = queue.Queue()
 
@@ -75,6 +76,9 @@ class FakeLibrary:
 
     def tell(self) -> str:
         return "NVML is a fake."
+
+    def needs_new_container(self) -> bool:
+        return self.is_outdated
 
 
 @dataclass

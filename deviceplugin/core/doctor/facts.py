@@ -47,6 +47,18 @@ class RuntimeFacts:
     cdi_folders: tuple[str, ...] | None = None
     default_handler: str = ""
     handlers: tuple[str, ...] = ()
+    toolkit: "ToolkitFacts | None" = None
+    """None: no configuration of NVIDIA's toolkit could be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolkitFacts:
+    """The configuration of NVIDIA's container toolkit."""
+
+    file: str
+    takes_variable: bool = True
+    """It reads NVIDIA_VISIBLE_DEVICES of unprivileged containers."""
+    mode: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ runtime.  With neither a container would start without a GPU, and nobody would s
 from collections.abc import Iterator
 
 from contract.words.node import DevicesFrom
-from deviceplugin.core.doctor.facts import Facts
+from deviceplugin.core.doctor.facts import Facts, RuntimeFacts
 from deviceplugin.core.doctor.findings import Finding, Verdict
 
-NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
-"""The names that NVIDIA's tools give to handlers and runtime classes."""
+NVIDIA_RUNTIMES = ("nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-container-runtime")
+"""The names that NVIDIA's tools, and AKS, give to handlers and runtime classes."""
 _GENERATE = "nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml"
 
 
@@ -95,16 +95,23 @@ def check_device_source(facts: Facts) -> Iterator[Finding]:
     elif not runtime.config_file:
         fix = f"Make sure that NVIDIA's runtime is the default, or write a spec: {_GENERATE}"
         yield Finding("device-source", Verdict.UNSEEN, text, fix)
-    elif runtime.default_handler in NVIDIA_RUNTIMES:
-        yield Finding("device-source", Verdict.OK, text)
-    else:
+    elif why := _why_no_environment(runtime):
         fix = f"Write a spec: {_GENERATE} (toolkit 1.18 and newer do so by themselves: nvidia-cdi-refresh.service)"
-        yield Finding(
-            "device-source",
-            Verdict.WRONG,
-            f"{text} The default runtime is {runtime.default_handler or 'runc'}, so containers start without a GPU.",
-            fix,
-        )
+        yield Finding("device-source", Verdict.WRONG, f"{text} {why}", fix)
+    else:
+        yield Finding("device-source", Verdict.OK, text)
+
+
+def _why_no_environment(runtime: RuntimeFacts) -> str:
+    """Return why nobody would read the variable of our containers; empty where NVIDIA's runtime does."""
+    if runtime.default_handler not in NVIDIA_RUNTIMES:
+        return f"The default runtime is {runtime.default_handler or 'runc'}, so containers start without a GPU."
+    toolkit = runtime.toolkit
+    if toolkit is not None and not toolkit.takes_variable:
+        return f"{toolkit.file} makes it ignore NVIDIA_VISIBLE_DEVICES, so containers start without a GPU."
+    if toolkit is not None and toolkit.mode == "cdi":
+        return f"{toolkit.file} sets mode cdi, which needs a spec, so containers do not start."
+    return ""
 
 
 def check_runtime_classes(facts: Facts) -> Iterator[Finding]:

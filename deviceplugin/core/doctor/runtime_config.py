@@ -1,4 +1,4 @@
-"""What a container runtime's configuration says of CDI and of its handlers, read from its parsed files.
+"""What a container runtime's configuration and that of NVIDIA's toolkit say, read from their parsed files.
 
 The module owns the names of the sections: containerd 1 and 2 have different ones, CRI-O its own.  Of several files the
 later one wins, key by key, as in the runtimes.
@@ -7,6 +7,8 @@ later one wins, key by key, as in the runtimes.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from deviceplugin.core.doctor.facts import ToolkitFacts
 
 _SECTIONS = (
     ("plugins", "io.containerd.cri.v1.runtime"),
@@ -41,6 +43,16 @@ def read_runtime_config(files: Iterable[Mapping[str, Any]]) -> RuntimeConfig:
         cdi_folders=tuple(map(str, folders)) if isinstance(folders, list) else None,
         default_handler=str(default),
         handlers=tuple(sorted(handlers)),
+    )
+
+
+def read_toolkit_config(file: str, table: Mapping[str, Any]) -> ToolkitFacts:
+    """Return what the configuration of NVIDIA's toolkit says; what it leaves out has NVIDIA's defaults."""
+    mode = _mapping(table.get("nvidia-container-runtime")).get("mode")
+    return ToolkitFacts(
+        file,
+        takes_variable=table.get("accept-nvidia-visible-devices-envvar-when-unprivileged") is not False,
+        mode=str(mode or "auto"),
     )
 
 

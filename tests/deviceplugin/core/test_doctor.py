@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from deviceplugin.core.doctor.facts import DeviceNode, Facts
+from deviceplugin.core.doctor.facts import DeviceNode, Facts, ToolkitFacts
 from deviceplugin.core.doctor.findings import Finding, Verdict, as_json, has_faults, summary
 from deviceplugin.core.doctor.table import CHECKS, examine
 from tests.deviceplugin.core.facts import GPU, NODES, UUID, WELL, but
@@ -81,6 +81,21 @@ TABLE = [
     ),
     ("no devices", but("cdi", is_trouble=True, told="Pods wait."), "device-source", WRONG, "Pods wait.", ""),
     ("NVIDIA's runtime", from_environment(default_handler="nvidia"), "device-source", OK, "environment", ""),
+    (
+        "NVIDIA's runtime ignores the variable",
+        from_environment(default_handler="nvidia", toolkit=ToolkitFacts("/t", takes_variable=False)),
+        *("device-source", WRONG, "/t makes it ignore NVIDIA_VISIBLE_DEVICES", "nvidia-ctk"),
+    ),
+    (
+        "NVIDIA's runtime needs a spec",
+        from_environment(default_handler="nvidia", toolkit=ToolkitFacts("/t", mode="cdi")),
+        *("device-source", WRONG, "/t sets mode cdi", "nvidia-ctk"),
+    ),
+    (
+        "NVIDIA's runtime reads the variable",
+        from_environment(default_handler="nvidia", toolkit=ToolkitFacts("/t")),
+        *("device-source", OK, "environment", ""),
+    ),
     (
         "nobody brings devices",
         from_environment(default_handler=""),

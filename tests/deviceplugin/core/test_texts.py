@@ -149,6 +149,7 @@ def spec_with(**changes: Any) -> dict[str, Any]:
 
 def test_a_good_spec_has_no_complaint() -> None:
     assert complaints_about(spec_with()) == []
+    assert complaints_about(spec_with(mounts=[{"hostPath": "tmpfs", "type": "tmpfs", "containerPath": "/b"}])) == []
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,34 @@ def test_odd_files_are_a_fact_and_no_failure(text: str, tmp_path: Path) -> None:
     assert (found.default_handler, found.handlers) == ("", ())
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", (True, "auto")),
+        ("accept-nvidia-visible-devices-envvar-when-unprivileged = false", (False, "auto")),
+        ('[nvidia-container-runtime]\nmode = "cdi"', (True, "cdi")),
+        ("nvidia-container-runtime = 3", (True, "auto")),
+    ],
+)
+def test_the_toolkits_configuration_is_read(text: str, found: tuple[bool, str], tmp_path: Path) -> None:
+    root = node_with(tmp_path, **{"etc/nvidia-container-runtime/config.toml": text})
+    toolkit = look_at_runtime(answer("containerd://2.1"), root).toolkit
+
+    assert toolkit is not None
+    assert (toolkit.takes_variable, toolkit.mode) == found
+
+
+def test_the_toolkit_of_the_operator_goes_before_one_of_the_host(tmp_path: Path) -> None:
+    operators = "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml"
+    root = node_with(tmp_path, **{"etc/nvidia-container-runtime/config.toml": "", operators: "[odd"})
+    assert look_at_runtime(answer(""), root).toolkit is None
+    (root / operators).write_text("")
+    toolkit = look_at_runtime(answer(""), root).toolkit
+
+    assert toolkit is not None
+    assert toolkit.file == str(root / operators)
+
+
 def test_without_the_nodes_root_no_file_is_read() -> None:
     assert look_at_runtime(answer("containerd://2.1"), None).config_file == ""
 

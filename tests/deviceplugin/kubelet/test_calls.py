@@ -14,7 +14,7 @@ import pytest
 from contract.allocation import key_of
 from contract.wire.load import GpuLoad, Load, encode_load
 from contract.words.device_id import decode
-from deviceplugin.core.events import GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
+from deviceplugin.core.events import DevicesRefused, GpuRecovered, GpuRefused, GpuUnhealthy, SchedulerSilent
 from deviceplugin.settings import Inject
 from tests.deviceplugin.running_plugin import RunPlugin, Setup
 from tests.fakes.cdi_cache import CdiCache
@@ -188,6 +188,21 @@ def test_a_container_does_not_start_without_a_hook(setup: Setup) -> None:
 
     assert str(caught.value.details()).startswith("NodeNotReady: ")
     assert "--hook-file" in str(caught.value.details())
+
+
+def test_a_container_waits_with_a_sentence_while_the_nodes_spec_is_torn(setup: Setup, cdi_cache: CdiCache) -> None:
+    (device,) = setup.kubelet.allocate(A0).cdi_devices
+    spec = setup.settings.static_cdi_folder / "nvidia.yaml"
+    spec.parent.mkdir()
+    spec.write_text("cdiVersion: 0.5.0")
+    with pytest.raises(grpc.RpcError) as caught:
+        setup.kubelet.start_container(A0)
+    spec.unlink()
+    setup.kubelet.start_container(A0)
+
+    assert str(caught.value.details()).startswith(f"NoGpuDevices: {spec} cannot be used: its kind is None")
+    assert "nvidia-ctk cdi generate" in setup.events.wait_for(DevicesRefused).sentence
+    assert cdi_cache.inject(device.name)["device"]["env"] == [f"NVIDIA_VISIBLE_DEVICES={A}"]
 
 
 def test_a_container_starts_without_a_scheduler_and_a_warning_says_so(setup: Setup) -> None:

@@ -56,6 +56,16 @@ def test_an_unhealthy_plugin_says_why(settings: Settings, capsys: pytest.Capture
     assert (code, "The node is not prepared yet" in said) == (1, True)
 
 
+def test_a_plugin_whose_driver_was_upgraded_is_unhealthy_so_that_the_kubelet_makes_a_new_container(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(settings) as (plugin, _):
+        plugin._is_prepared = True
+        assert isinstance(plugin._library, FakeLibrary)
+        plugin._library.is_outdated = True
+        assert probe(settings, capsys)[0] == 1
+
+
 def test_a_plugin_that_is_gone_is_unhealthy(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with served(settings):
         pass

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from contract.words import names, node, paths
-from testbed.cluster.installed import GPUS, MANIFESTS, SYSTEM, House, Object, Wish, pod
+from testbed.cluster.installed import GPUS, IMAGE, MANIFESTS, SYSTEM, House, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from testbed.demo.cluster import read_bars
 from testbed.demo.drawing import overlap_seconds
@@ -17,6 +17,34 @@ pytestmark = [pytest.mark.node, pytest.mark.slow]
 BIG = ("burn", "--kernel-ms", "5", "--managed-mb", "30000", "--seconds", "8", "--quiet")
 """More than half of a card: two of them never fit side by side, so that turns must be exclusive."""
 Room = Callable[..., str]
+
+
+# ---------------------------------------------------------------------------------------------- the node
+def test_the_doctor_in_the_plugins_pod_finds_nothing_wrong(house: House) -> None:
+    said = house.kubectl("-n", SYSTEM, "exec", "ds/nvshare-device-plugin", "--", "nvshare-device-plugin", "doctor")
+
+    assert said.splitlines()[-1].startswith("All is well: "), said
+    assert "OK       nvml            NVML is /opt/simgpu/lib/libnvidia-ml.so.1 (found by the loader)" in said
+    assert f"OK       slots           The Node offers {GPUS * names.SLOTS_PER_GPU} {names.RESOURCE}." in said
+
+
+def test_the_doctors_job_sees_the_node_and_fails_where_something_is_missing(house: House) -> None:
+    job = yaml.safe_load(house.kubectl("kustomize", str(MANIFESTS / "doctor")))
+    job["spec"]["template"]["spec"].pop("affinity")  # a node of software GPUs has no label of NVIDIA's
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    container |= {"image": IMAGE, "imagePullPolicy": "Never"}
+    container["env"].append({"name": "SIMGPU_FILE", "value": "/host/run/simgpu/gpus"})
+    try:
+        house.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+        house.kubectl("-n", SYSTEM, "wait", "--for=condition=failed", "--timeout=90s", "job/nvshare-doctor")
+        said = house.kubectl("-n", SYSTEM, "logs", "job/nvshare-doctor")
+    finally:
+        house.kubectl("-n", SYSTEM, "delete", "job", "nvshare-doctor", "--ignore-not-found")
+
+    faults = [line for line in said.splitlines() if line.startswith(("MISSING", "WRONG"))]
+    assert "OK       nvml " in said
+    assert {line.split()[1] for line in faults} == {"device-nodes"}, said  # a software GPU has none
+    assert "MISSING  device-nodes    /dev/nvidiactl is not on the node." in said
 
 
 # ---------------------------------------------------------------------------------------------- one pod
