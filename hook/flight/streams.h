@@ -60,5 +60,4 @@ void ending_finish(const struct ending *ending);
 bool is_ending(CUcontext context);
 bool outlives_endings(CUcontext context); /* it is alive, or a call that may end it is under way */
 
-
 #endif
