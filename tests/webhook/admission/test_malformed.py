@@ -133,7 +133,7 @@ def test_a_completed_pod_is_noted_without_codes() -> None:
     assert response["auditAnnotations"] == {"verdict": "completed"}
 
 
-# -------------------------------------------------------------------------------------------- values that cannot be read
+# ---------------------------------------------------------------------------------------------- unreadable values
 def test_a_value_that_cannot_be_read_is_bad_and_not_above_its_ceiling() -> None:
     found = _answer(pod(container("main", 1), annotations={"nvshare.com/weight": "much"}), max_weight="50")
 
