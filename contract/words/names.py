@@ -37,6 +37,9 @@ VGPU_LABEL_VALUE = "true"
 INJECTED = "nvshare.com/injected"
 REDUCED_FROM = "nvshare.com/reduced-from"
 
+# Kubernetes' own, on the API's copy of a static pod: the UID that the kubelet and the control groups have for it.
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
+
 # The environment of a container.
 ENV_PRELOAD = "LD_PRELOAD"
 ENV_MODE = "NVSHARE_MODE"

@@ -12,8 +12,6 @@ from typing import Any
 
 FILE_NAME = "kubelet_internal_checkpoint"
 IdSet = frozenset[str]
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""On the API's copy of a static pod: the UID that the kubelet itself uses, which is the configuration's hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Owner:
     """
 
     pod: str
-    """Its UID; of a static pod the configuration's hash."""
+    """Its UID; of a static pod the configuration's hash, as its copy in the API says in `CONFIG_MIRROR`."""
     containers: tuple[str, ...]
     answers: tuple[bytes, ...]
     """Our own answers to Allocate, as the kubelet has kept them: one for each container."""
@@ -74,14 +72,6 @@ def find_owner(text: str, resource: str, device_ids: Sequence[str]) -> Owner | N
         return Owner(pods.pop(), tuple(str(entry["ContainerName"]) for entry in entries), answers)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def is_the_pod(uid: str, api_uid: str, annotations: dict[str, str]) -> bool:
-    """Return whether the API's pod is the one with this UID in the kubelet's record.
-
-    A static pod has another UID in the API, and carries the kubelet's in an annotation.
-    """
-    return uid in (api_uid, annotations.get(MIRROR_ANNOTATION))
 
 
 def _ids(entry: dict[str, Any]) -> IdSet:

@@ -127,7 +127,7 @@ def write_entries(functions: list[Function]) -> str:
 
 
 def write_exports(functions: list[Function]) -> str:
-    names = ["dlsym", "dlvsym", *sorted(one.symbol for one in functions if one.kind != NOT_WRAPPED)]
+    names = ["dlopen", "dlsym", "dlvsym", *sorted(one.symbol for one in functions if one.kind != NOT_WRAPPED)]
     return "{\n  global:\n" + "".join(f"    {name};\n" for name in names) + "  local: *;\n};\n"
 
 

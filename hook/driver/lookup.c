@@ -1,7 +1,9 @@
-/* Every way a program finds a driver function leads to our wrapper: dlsym, dlvsym, cuGetProcAddress; linking does by itself.
+/* Every way a program finds a driver function leads to our wrapper: dlsym, dlvsym, cuGetProcAddress; linking does by itself,
+ * and dlopen sees to it that a library's own links do.
  *
  * The rule: the real look-up is asked first and its answer kept; only when it found the driver's own function is the
- * pointer swapped.  A look-up that is not for CUDA is jumped to, not called: RTLD_NEXT goes by the caller's address. */
+ * pointer swapped.  A look-up that is not for CUDA is jumped to, not called: RTLD_NEXT goes by the caller's address, as the
+ * search path and $ORIGIN of a dlopen do. */
 #define _GNU_SOURCE
 #include "driver/lookup.h"
 
@@ -28,12 +30,14 @@
 
 static _Atomic(dlsym_function *) real_dlsym; /* threads may find them at once */
 static _Atomic(dlvsym_function *) real_dlvsym;
+static _Atomic(dlopen_function *) real_dlopen;
 static atomic_flag setting = ATOMIC_FLAG_INIT;
 static atomic_flag told_newer = ATOMIC_FLAG_INIT;
 
 static void find_libc(void) {
     real_dlsym = (dlsym_function *)libc_function("dlsym");
     real_dlvsym = (dlvsym_function *)libc_function("dlvsym");
+    real_dlopen = (dlopen_function *)libc_function("dlopen");
 }
 
 static dlsym_function *libc_dlsym(void) {
@@ -107,8 +111,10 @@ bool driver_has(size_t place) {
 
 /* ------------------------------------------------------------------------------------------------ dlsym */
 
+/* Letter by letter: a sanitizer's runtime asks for strncmp here before its own can be called. */
 static bool may_be_ours(const char *name) {
-    return name && ((name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z') || !strncmp(name, "nvml", 4));
+    return name && ((name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z') ||
+                    (name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'l'));
 }
 
 static const struct entry *find_entry(const char *symbol) {
@@ -170,6 +176,14 @@ EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char
         JUMP real_dlvsym(handle, name, version);
     void *theirs = is_search_order(handle) ? NULL : real_dlvsym(handle, name, version);
     return theirs ? swap_found(entry, theirs) : look_up(handle, name, entry);
+}
+
+/* A library that is loaded with RTLD_DEEPBIND finds the driver and the C library's dlsym before ours: it would be without turns
+ * and caps.  It is loaded without that flag, which musl does not have. */
+EXPORT void *dlopen(const char *file, int flags) {
+    if (UNLIKELY(!real_dlopen))
+        find_libc();
+    JUMP real_dlopen(file, flags & ~RTLD_DEEPBIND);
 }
 
 /* ------------------------------------------------------------------------------------------------ cuGetProcAddress */

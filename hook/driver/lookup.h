@@ -12,6 +12,7 @@
 
 typedef void *dlsym_function(void *handle, const char *name);
 typedef void *dlvsym_function(void *handle, const char *name, const char *version);
+typedef void *dlopen_function(const char *file, int flags);
 
 /* The function of the C library with that name.  It is found in the symbol table: dlsym cannot be used to find dlsym. */
 void *libc_function(const char *name);

@@ -1,12 +1,12 @@
 /* Finds a function in the C library's own symbol table.
  *
  * We export dlsym, so dlsym cannot tell us where the real one is; dlvsym could, but it is absent under musl and a
- * program may be hooked there as well.  Reads ELF only; knows nothing of CUDA. */
+ * program may be hooked there as well.  Reads ELF only; knows nothing of CUDA.
+ * It calls no function that compares strings: a sanitizer's runtime asks us for the real ones before its own can be called. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "driver/lookup.h"
 
@@ -22,12 +22,25 @@ struct search {
     void *found;
 };
 
+static bool begins_with(const char *text, const char *begin) {
+    while (*begin && *text == *begin)
+        text++, begin++;
+    return !*begin;
+}
+
+static bool is_same(const char *one, const char *other) {
+    while (*one && *one == *other)
+        one++, other++;
+    return *one == *other;
+}
+
 static bool is_c_library(const char *path) {
     static const char *const names[] = {"libc.so", "libc-", "libdl.so", "libdl-", "ld-musl", "libc.musl"};
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        name = *at == '/' ? at + 1 : name;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(name, names[i], strlen(names[i])))
+        if (begins_with(name, names[i]))
             return true;
     return false;
 }
@@ -86,7 +99,7 @@ static int look_into(struct dl_phdr_info *object, size_t size, void *argument) {
         const ElfW(Sym) *symbol = &tables.symbols[i];
         if (symbol->st_shndx == SHN_UNDEF || (symbol->st_info & 15) != STT_FUNC)
             continue;
-        if (strcmp(tables.strings + symbol->st_name, search->name))
+        if (!is_same(tables.strings + symbol->st_name, search->name))
             continue;
         search->found = (void *)(object->dlpi_addr + symbol->st_value); /* NOLINT */
         return 1;

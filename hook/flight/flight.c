@@ -31,7 +31,7 @@
 #define LARGEST_PIECE_NS (50 * MS)
 #define MOST_LAUNCHES 512  /* a stream; a driver blocks near 1,000 */
 #define ENTER_LAUNCHES 384 /* a stream that was full takes more from here on: else its launches go one by one */
-#define PIECE_LAUNCHES 128
+#define PIECE_LAUNCHES 256
 #define TIMED_EVERY 64     /* pieces */
 #define MOST_MARKERS_A_STREAM 64 /* a driver counts events as it counts launches */
 #define LOOK_EVERY_NS (MS / 2)

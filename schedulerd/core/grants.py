@@ -7,7 +7,7 @@ others may use free GPUs until then.  Claims are taken on all GPUs or none, so t
 
 from collections.abc import Callable, Iterable, Sequence
 
-from schedulerd.core import memory
+from schedulerd.core import in_flight, memory
 from schedulerd.core.messages import Grant, Wanted, Yield, milliseconds
 from schedulerd.core.model import (
     Accounted,
@@ -26,8 +26,6 @@ from schedulerd.core.usage import Share
 from schedulerd.policies import FOREVER, Seconds
 
 _WORD = 0xFFFFFFFF
-_QUIET_PARTS = 10
-"""A process may have a tenth of the time in flight for which no other container has waited."""
 
 
 class Grants:
@@ -208,14 +206,9 @@ class Grants:
             waiting = waiting or bool(gpu.queue.arrivals)
         if len(processes) == len(turn.container.processes):
             turn.told = waiting
-        keep_ms, quiet_ms = (self._keep_ms(turn), 0) if waiting else (0, self._quiet_ms(turn, now))
+        keep_ms, quiet_ms = (self._keep_ms(turn), 0) if waiting else (0, in_flight.quiet_ms(self.rules, turn, now))
         message = Grant(turn.name, turn.names, milliseconds(turn.quantum), turn.shared, waiting, keep_ms, quiet_ms)
         self.orders.append(Tell(processes, message))
-
-    def _quiet_ms(self, turn: Turn, now: Seconds) -> int:
-        """Return for how long nobody has waited for GPUs of a turn, as far as it matters: a tenth of it may be in flight."""
-        quiet = min(now - gpu.waited_at for gpu in turn.gpus)
-        return int(min(quiet, _QUIET_PARTS * self.rules.alone_flight) * 1000)
 
     def add_process(self, turn: Turn, process: int, now: Seconds) -> None:
         """Let one more process run in its container's turn; ask it to yield if the others were asked."""

@@ -16,6 +16,8 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   holders: turns, stage, deadline          Grants.turns, Gpu.holders, Turn            grants
 #   the processes that a turn waits for      Turn.processes_running                     grants; turns (done, leave)
 #   time charged, the GPU's virtual clock    Share.held, Share.virtual, Gpu.clock       grants (accrue); turns
+#   time in flight, the longest launch       Share.busy, .in_flight, .longest           in_flight
+#   when somebody last waited                Gpu.waited_at                              grants, turns, recovery
 #   memory counted and promised              Share, Gpu.needed, Gpu.reserving           memory (recount), turns
 #   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained            operator
 #   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns, recovery, grants

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from contract.wire.shared_memory import LEDGER_SLOTS
 from contract.words.grammar import AllocationKind, Mode
-from schedulerd.core import memory
+from schedulerd.core import in_flight, memory
 from schedulerd.core.deadlock import DeadlockWatch
 from schedulerd.core.grants import Grants
 from schedulerd.core.history import Histories
@@ -251,7 +251,7 @@ class Turns:
         if turn is None or process not in turn.processes_running:
             return
         if answer.busy_us:
-            _count_busy(turn, process, answer.busy_us / 1e6, now)
+            in_flight.count_done(turn, process, answer.busy_us / 1e6, now)
         if answer.gpus is not None:
             turn.processes_running[process] = tuple(
                 gpu for gpu in turn.processes_running[process] if gpu not in answer.gpus
@@ -271,16 +271,6 @@ class Turns:
             if gpu.reserving:
                 self._answer_reserving(gpu)
         self.grants.settle(turn.gpus, now)
-
-    def in_flight(self, key: str, uuid: str, told: dict[int, tuple[Seconds, Seconds]], now: Seconds) -> None:
-        """Record what the processes of a container tell of a GPU: time in flight, and the longest launch."""
-        container = self.containers.get(key)
-        if container is None:
-            return
-        share, turn = container.shares[uuid], container.turns.get(uuid)
-        if share.looked_at is None:
-            share.looked_at = now if turn is None else turn.granted_at
-        share.count_in_flight(told, now)
 
     # ------------------------------------------------------------------ memory
 
@@ -356,27 +346,11 @@ class Turns:
         """Do all that is due: revoke overdue turns, and ask holders to yield when their quantum is over."""
         for gpu in [one for one in self.grants.gpus.values() if one.alarm <= now]:
             for turn in tuple(gpu.holders):
-                if turn.deadline <= now and not self._drains_longer(turn, now):
+                if turn.deadline <= now and not in_flight.extend_deadline(self.rules, turn, now):
                     self._revoke(turn, now)
         self.grants.wake(now)
         if self.deadlocks.alarm <= now:
             self._look_for_jams(now)
-
-    def _drains_longer(self, turn: Turn, now: Seconds) -> bool:
-        """Give a holder more time whose longest launch may outlast the grace: as long as it drains by its own estimate, it
-        is not overdue.  Twice the grace is the most, since the estimate is the holder's own word."""
-        if turn.reason != "overdue" or turn.extended:
-            return False
-        grace = self.rules.grace
-        longest = max(turn.container.shares[name].longest for name in turn.names)
-        more = min(self.rules.alone_flight + longest, 2 * grace) - grace
-        turn.extended = True
-        if longest == 0 or more <= 0:
-            return False
-        turn.deadline += more
-        for gpu in turn.gpus:
-            self.grants.ring(gpu, turn.deadline)
-        return turn.deadline > now
 
     def _look_for_jams(self, now: Seconds) -> None:
         for ring in self.deadlocks.look(list(self.containers.values()), now):
@@ -407,16 +381,6 @@ class Turns:
             if uuid not in container.shares:
                 raise NotYours(f"{uuid} was not given to this container. It has {', '.join(container.facts.gpus)}")
         return tuple(self.grants.gpus[uuid] for uuid in uuids)
-
-
-def _count_busy(turn: Turn, process: int, said: Seconds, now: Seconds) -> None:
-    """Count the told sum in equal parts on the GPUs of a turn; at most the length of the turn on each.
-    A process that tells its time in the ledger is counted by that."""
-    part = min(said / len(turn.gpus), now - turn.granted_at)
-    for name in turn.names:
-        share = turn.container.shares[name]
-        if process not in share.in_flight:
-            share.busy += part
 
 
 def _free_slot(container: ContainerState) -> int:

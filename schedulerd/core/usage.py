@@ -29,7 +29,7 @@ class Share:
     held: Seconds = 0.0
     busy: Seconds = 0.0
     """How long its processes had work in flight, as they say; never more than the time that passed."""
-    in_flight: "dict[int, Seconds]" = field(default_factory=dict)
+    in_flight: dict[int, Seconds] = field(default_factory=dict)
     """By process that tells it in its ledger slot: for how long it has had work in flight."""
     looked_at: Seconds | None = None
     """When the ledger was last read."""
@@ -74,9 +74,11 @@ class Share:
             burst = 0.0
         self.burst_so_far = burst
 
-    def count_in_flight(self, told: "dict[int, tuple[Seconds, Seconds]]", now: Seconds) -> None:
-        """Count the time in flight that processes tell, each with its longest launch; a process that tells 0 tells nothing.
-        What several processes had in flight at the same time is counted once at most."""
+    def count_in_flight(self, told: dict[int, tuple[Seconds, Seconds]], now: Seconds) -> None:
+        """Count the time in flight that each process tells, and remember the longest launch.
+
+        A process that tells 0 tells nothing.  The sum of all processes is never more than the time that has passed.
+        """
         passed = 0.0 if self.looked_at is None else now - self.looked_at
         more = sum(max(0.0, time - self.in_flight.get(process, 0.0)) for process, (time, _) in told.items())
         self.in_flight |= {process: time for process, (time, _) in told.items() if time > 0.0}

@@ -50,12 +50,15 @@ def owners(listing: Iterable[ContainerDevices]) -> dict[frozenset[str], Owner]:
 
 
 def summarise(pod: Pod) -> PodSummary:
-    """Return what we keep of a pod's JSON."""
+    """Return what we keep of a pod's JSON.
+
+    A static pod's UID is the one that its processes' control groups show, not that of its copy in the API.
+    """
     spec, metadata = pod.get("spec", {}), pod.get("metadata", {})
     containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))
     annotations = metadata.get("annotations") or {}
     return PodSummary(
-        uid=metadata.get("uid", ""),
+        uid=annotations.get(names.CONFIG_MIRROR) or metadata.get("uid", ""),
         annotations={key: text for key, text in annotations.items() if key.startswith(names.DOMAIN + "/")},
         modes={one["name"]: mode for one in containers if (mode := _mode_of(one))},
         priority=spec.get("priority"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from schedulerd.core.in_flight import count_told
 from schedulerd.core.messages import Hello
 from schedulerd.core.model import Accounted, Admit, Ask, FreeSlot, Hangup, Notice, SetGate, Tell
 from schedulerd.errors import Unusable
@@ -20,9 +21,9 @@ from schedulerd.eventloop.connection import Broken, Connection, Deaf
 from schedulerd.eventloop.loop import Loop, Seconds
 from schedulerd.eventloop.process_watch import ProcessWatch
 from schedulerd.eventloop.throttle import Throttle
+from schedulerd.policies import FOREVER
 from schedulerd.protocol import codec
 from schedulerd.protocol.budget import CONNECTION, NO_LIMITS, Budget, lines_in
-from schedulerd.policies import FOREVER
 from schedulerd.protocol.sessions import Sessions
 from schedulerd.server.shared_memory import SharedMemory
 
@@ -256,7 +257,7 @@ class Server:
             return
         slots = {process: memory.in_flight(slot) for process, slot in container.processes.items()}
         for gpu in container.facts.gpus:
-            self.sessions.turns.in_flight(key, gpu, {process: told[gpu] for process, told in slots.items()}, now)
+            count_told(container, gpu, {process: told[gpu] for process, told in slots.items()}, now)
 
     # ------------------------------------------------------------------ turns and memory
 

@@ -87,6 +87,8 @@ def _of_one(step: Step, run: Run) -> Iterator[str]:
             yield f"{where}: {name} is {run.facts.get(name, _raised(run))!r}, not {value!r}"
     if "raised" in run.facts and "raised" not in wanted and not wanted:
         yield f"{where}: {_raised(run)}"
+    if run.setting is not Setting.BARE and step.says not in run.said:
+        yield f"{where}: no word of {step.says!r}; the last line is: {_last_line(run.said)}"
     if run.busy_said > run.busy_was * BUSY_RATIO + BUSY_NOISE:
         yield f"{where}: says {run.busy_said:.2f} s of GPU time, the device's record says {run.busy_was:.2f} s"
 

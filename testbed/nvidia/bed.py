@@ -37,6 +37,8 @@ class Bed:
     kind: NodeKind | None = None
     uuids: list[str] = field(default_factory=list)
     """The cards in the order of their minor numbers."""
+    reports: dict[str, str] = field(default_factory=dict)
+    """What doctor said, by the kind's name."""
     _daemon: Process | None = None
 
     def become(self, kind: NodeKind) -> None:
@@ -78,9 +80,12 @@ class Bed:
             house.kubectl("apply", "-k", str(folder))
             try:
                 wait_until(self._has_examined, what="the doctor's Job ends", seconds=60)
-                return house.kubectl("logs", "-n", SYSTEM, "job/nvshare-doctor")
+                report = house.kubectl("logs", "-n", SYSTEM, "job/nvshare-doctor")
             finally:
                 house.kubectl("delete", "-k", str(folder), "--ignore-not-found", "--wait=true")
+        assert self.kind is not None
+        self.reports[self.kind.name] = report
+        return report
 
     def _has_examined(self) -> bool:
         status = self.house.json("get", "job", "nvshare-doctor", "-n", SYSTEM)["status"]

@@ -37,7 +37,8 @@ class Outcome(StrEnum):
     """What must come of a pod with a vGPU."""
 
     RUNS = "runs with exactly its card"
-    NOT_OFFERED = "waits: the node offers no vGPU, and says why"
+    NO_CARD = "starts without any card, and doctor says why"
+    """No CDI spec, and nobody on the node who reads the environment: nothing that we do can be seen to fail."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,11 +144,20 @@ KINDS = (
         components=("driver-root",),
     ),
     NodeKind(
+        name="hardened-no-spec",
+        what="the same on a host whose specs were never generated: the runtime ignores the environment",
+        installed=Installed.HOST,
+        is_default=True,
+        takes_variable=False,
+        components=("driver-root",),
+        outcome=Outcome.NO_CARD,
+    ),
+    NodeKind(
         name="driver-only",
         what="the driver and nothing else: no toolkit, no spec",
         installed=Installed.NOTHING,
         components=("driver-root",),
-        outcome=Outcome.NOT_OFFERED,
+        outcome=Outcome.NO_CARD,
     ),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

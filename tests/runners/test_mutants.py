@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def changes_of(source: str) -> dict[str, list[str]]:
-    """The replacements by operator."""
+    """Return the replacements by operator."""
     found: dict[str, list[str]] = {}
     for mutant in mutants_of("a.py", textwrap.dedent(source)):
         found.setdefault(mutant.operator, []).append(mutant.after)
@@ -63,6 +63,10 @@ def test_every_operator_finds_something_to_break() -> None:
     used = {mutant.operator for folder in folders for mutant in mutants_in(ROOT / folder, ROOT)}
 
     assert used == set(OPERATORS)
+
+
+def test_false_is_made_true_and_not_none() -> None:
+    assert changes_of("def f(): return False") == {"constant": ["True"], "statement deleted": ["pass"]}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""PyTorch with two ranks, a process each: DDP over gloo and NCCL, overlapped all-reduce, messages in both directions."""
+"""PyTorch with two ranks, a process each: DDP over gloo and NCCL, overlapped all-reduce, messages both ways."""
 
 import json
 import os

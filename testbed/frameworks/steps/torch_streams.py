@@ -25,6 +25,29 @@ def two_streams() -> Facts:
     return {"rounds": 20}
 
 
+def long_copies() -> Facts:
+    """Copies of 256 MB, 21 ms each, beside short products in another stream; one wait at the end of all."""
+    host = torch.zeros(256 << 20, dtype=torch.uint8).pin_memory()
+    target = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    left = torch.rand(2048, 2048, device="cuda")
+    copies, products = torch.cuda.Stream(), torch.cuda.Stream()
+
+    def copy() -> None:
+        with torch.cuda.stream(copies):
+            for _ in range(30):
+                target.copy_(host, non_blocking=True)
+            copies.synchronize()
+
+    other = threading.Thread(target=copy)
+    other.start()
+    with torch.cuda.stream(products):
+        for _ in range(300):
+            torch.mm(left, left)
+        products.synchronize()
+    other.join()
+    return {"copies": 30}
+
+
 def threads() -> Facts:
     """Four threads with a stream each; all wait at the end."""
     ended: list[int] = []

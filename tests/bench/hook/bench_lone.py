@@ -72,7 +72,8 @@ def _recorded() -> Iterator[Row]:
     for words, (program, *arguments) in RECORDED.items():
         time = lone.measure_in_flight(program, *arguments)
         against = f"said {time.said:.3f} s, recorded {time.recorded:.3f} s"
-        yield Row(what=f"time in flight, off the record: {words}", value=time.off_percent, unit="%", limit=2, against=against)
+        what = f"time in flight, off the record: {words}"
+        yield Row(what=what, value=time.off_percent, unit="%", limit=2, against=against)
 
 
 def _neighbours() -> Iterator[Row]:
@@ -84,4 +85,5 @@ def _neighbours() -> Iterator[Row]:
         yield Row(what=f"first wait of a neighbour after 3 s, {words}", value=waits[0], unit="ms", limit=first)
         later = sorted(waits[1:])
         against = f"p50 {later[len(later) // 2]:.1f}"
-        yield Row(what=f"  its later waits: the longest of 7, {words}", value=later[-1], unit="ms", limit=most, against=against)
+        what = f"  its later waits: the longest of 7, {words}"
+        yield Row(what=what, value=later[-1], unit="ms", limit=most, against=against)

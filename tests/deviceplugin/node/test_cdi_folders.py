@@ -121,7 +121,8 @@ def changes(static: Path, dynamic: Path) -> Iterator[threading.Semaphore]:
 
 
 def test_a_change_in_either_folder_is_told(static: Path, dynamic: Path, changes: threading.Semaphore) -> None:
-    for path in (put(static / "nvidia.yaml", spec_text()), put(dynamic / "nvidia.yaml", spec_text())):
+    for each in (static, dynamic):
+        path = put(each / "nvidia.yaml", spec_text())
         assert changes.acquire(timeout=10)
         path.unlink()
         assert changes.acquire(timeout=10)

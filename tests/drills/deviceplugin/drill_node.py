@@ -102,6 +102,7 @@ DRILLS = [
         "… on a quiet node: the wait of one start", on_node(lambda it, pods: devices.start_times(it, pods, count(40)))
     ),
     Drill("a restart on the same card, and one after a driver's upgrade", on_node(devices.restarts)),
+    Drill("a spec that the runtime has not read yet is not started with", on_node(devices.guarded, odd="dying")),
     Drill("several cards, lent slots, the management spec", on_node(devices.sizes_and_sources)),
     Drill("specs malformed, of an unknown version, vanished", on_node(devices.spoilt_specs)),
     Drill(

@@ -3,13 +3,18 @@
 import atexit
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from testbed.nvidia.bed import Bed, nvidia_bed
-from testbed.nvidia.kinds import KINDS, NodeKind, Outcome
-from tests.runners.drills import Drill
-from tests.system.nvidia.whole_path import STEPS, namespace
+from testbed.nvidia.kinds import BY_NAME, KINDS, NodeKind
+from tests.runners.drills import Drill, count
+from tests.system.nvidia import page
+from tests.system.nvidia.whole_path import STEPS, Step, bursts, daemons_start, namespace, specs_vanish
+
+_VANISHING: tuple[tuple[str, Step], ...] = (("daemons", daemons_start), ("specs vanish", specs_vanish))
+_MANY: tuple[tuple[str, Step], ...] = (("daemons", daemons_start), ("bursts", partial(bursts, count=count(5))))
 
 
 @functools.cache
@@ -20,14 +25,14 @@ def shared_bed() -> Bed:
     return stack.enter_context(nvidia_bed(lambda _: None))
 
 
-def whole_path(kind: NodeKind) -> Callable[[], str]:
+def whole_path(kind: NodeKind, steps: Sequence[tuple[str, Step]]) -> Callable[[], str]:
     def run() -> str:
         bed = shared_bed()
         bed.become(kind)
         bed.apply()
         done: list[str] = []
         try:
-            for name, step in STEPS if kind.outcome is Outcome.RUNS else STEPS[:1]:
+            for name, step in steps:
                 began = time.monotonic()
                 with namespace(bed) as team:
                     try:
@@ -42,4 +47,20 @@ def whole_path(kind: NodeKind) -> Callable[[], str]:
     return run
 
 
-DRILLS = [Drill(f"{kind.name}: {kind.what}"[:70], whole_path(kind)) for kind in KINDS]
+def write_page() -> str:
+    """Write what doctor said on each kind beside docs/nvidia-nodes.md, into build/."""
+    reports = shared_bed().reports
+    path = page.PAGE.parents[1] / "build" / page.PAGE.name
+    path.write_text(page.render(reports))
+    return f"{len(reports)} reports in {path.parent.name}/{path.name}"
+
+
+DRILLS = [
+    *(Drill(f"{kind.name}: {kind.what}"[:70], whole_path(kind, STEPS[kind.outcome])) for kind in KINDS),
+    *(
+        Drill(f"{name}: its spec vanishes, then is broken", whole_path(BY_NAME[name], _VANISHING))
+        for name in ("host-auto-spec", "operator-25.10")
+    ),
+    Drill("operator-25.10: a hundred starts in bursts of twenty", whole_path(BY_NAME["operator-25.10"], _MANY)),
+    Drill("doctor's report on each kind", write_page),
+]

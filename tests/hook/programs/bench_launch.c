@@ -1,11 +1,11 @@
 /* ns of processor time a launch, empty kernels, so many threads, each with a stream of its own. Least of several rounds:
- * the machine is shared.  bench_launch THREADS LAUNCHES ROUNDS [stream] */
+ * the machine is shared.  bench_launch THREADS LAUNCHES ROUNDS [STREAMS]: so many streams a thread, in turn */
 #include <pthread.h>
 
 #include "program.h"
 
 static long launches;
-static int rounds, with_stream;
+static int rounds, streams;
 static CUfunction kernel;
 
 static double processor_ns(void) {
@@ -15,15 +15,17 @@ static double processor_ns(void) {
 }
 
 static void *run(void *best) {
-    CUstream stream = NULL;
+    CUstream stream[2] = {NULL, NULL};
     use_device(0);
-    if (with_stream)
-        CHECK(cuStreamCreate(&stream, 1));
+    for (int i = 0; i < streams; i++)
+        CHECK(cuStreamCreate(&stream[i], 1));
+    if (streams == 1)
+        stream[1] = stream[0];
     *(double *)best = 1e9;
     for (int round = 0; round < rounds; round++) {
         double began = processor_ns();
         for (long i = 0; i < launches; i++)
-            CHECK(launch(kernel, stream));
+            CHECK(launch(kernel, stream[i & 1]));
         double each = (processor_ns() - began) / (double)launches;
         *(double *)best = each < *(double *)best ? each : *(double *)best;
     }
@@ -34,7 +36,7 @@ int main(int count, char **words) {
     int threads = count > 1 ? atoi(words[1]) : 1;
     launches = count > 2 ? atol(words[2]) : 1000000;
     rounds = count > 3 ? atoi(words[3]) : 5;
-    with_stream = count > 4;
+    streams = count > 4 ? atoi(words[4]) : 0;
     pthread_t ids[64];
     double best[64], sum = 0;
     use_device(0);

@@ -5,13 +5,17 @@ Each figure is a ratio or a wait of one run; the software GPU runs at speed 1 an
 
 import re
 import statistics
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from testbed.gpu_record import Record
-from tests.hook.support.machine import Machine, compiled
-from tests.hook.support.measure import real_daemon
+from tests.fakes.wire.client import running_daemon
+from tests.hook.support.machine import Machine, compiled, wait_until
+from tests.hook.support.measure import nvml_environment, real_daemon
 
 FOUR_STREAMS = {"SIMGPU_OVERLAP": "4"}
 
@@ -22,6 +26,17 @@ def lone_machine(*flags: str) -> Iterator[Machine]:
     with real_daemon(*flags) as machine:
         machine.settings |= FOUR_STREAMS
         yield machine
+
+
+@contextmanager
+def roomy_machine() -> Iterator[Machine]:
+    """Run a machine whose daemon knows the card's size, so that small containers run side by side."""
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), settings=dict(FOUR_STREAMS))
+        with nvml_environment(machine), running_daemon(machine.folder, "--observer=spawn", "--metrics-port=0"):
+            wait_until((machine.folder / "control.sock").exists, what="the daemon's control socket")
+            time.sleep(1)  # its observer tells it how large the card is
+            yield machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +97,9 @@ def measure_visits(family: list[str], *, visits: int, after: float, pause_ms: in
 
 
 def measure_equals(*, rounds: int = 3) -> float:
-    """Return how far apart two equal programs end that run side by side: the longer time over the shorter; the median."""
+    """Return the slower over the faster of two equal programs that run side by side; the median of several runs."""
     ratios = []
-    with lone_machine() as machine:
+    with roomy_machine() as machine:
         for _ in range(rounds):
             programs = [machine.start(compiled("equal"), "step_20us", "20000") for _ in range(2)]
             for program in programs:

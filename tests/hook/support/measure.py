@@ -78,13 +78,17 @@ def _turn(peer: Peer, connection: Connection, seconds: float) -> tuple[float, fl
     return began, took
 
 
-def measure_overhead(threads: int, *, launches: int = 100_000, rounds: int = 15, pairs: int = 4) -> tuple[float, float]:
+def measure_overhead(
+    threads: int, *, streams: int = 1, launches: int = 100_000, rounds: int = 15, pairs: int = 4
+) -> tuple[float, float]:
     """Return ns of processor time for a launch: bare, and hooked with the turn held; the least of alternating runs.
+
+    Each thread has so many streams, and uses them in turn.
 
     A round is shorter than a time slice: with more threads than processors each round of a longer one is interrupted.
     """
     with real_daemon() as machine:
-        command = [str(compiled("bench_launch")), str(threads), str(launches), str(rounds), "stream"]
+        command = [str(compiled("bench_launch")), str(threads), str(launches), str(rounds), str(streams)]
         runs = [[float(machine.run(*command, hooked=way).well()) for way in (False, True)] for _ in range(pairs)]
     return min(bare for bare, _ in runs), min(hooked for _, hooked in runs)
 
@@ -237,7 +241,7 @@ def _seconds_at_once(some: list[Interval], others: list[Interval]) -> float:
 
 
 @contextmanager
-def _environment(machine: Machine) -> Iterator[None]:
+def nvml_environment(machine: Machine) -> Iterator[None]:
     """Return the environment in which the daemon's observer asks the software GPU's NVML."""
     before = dict(os.environ)
     os.environ.update({key: value for key, value in machine.environment(hooked=False).items() if key not in before})
@@ -253,7 +257,7 @@ def calibrated(*flags: str, scale: int) -> Iterator[Machine]:
     """Run a card with simgpu's calibration and the daemon, with every time divided by `scale`."""
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(Path(folder), devices="1xP100-16GB", settings=_physics(scale))
-        with _environment(machine), running_daemon(machine.folder, *_settings(scale), *flags):
+        with nvml_environment(machine), running_daemon(machine.folder, *_settings(scale), *flags):
             wait_until((machine.folder / "control.sock").exists, what="the daemon's control socket")
             time.sleep(1)  # its observer tells it how large the card is
             yield machine

@@ -90,7 +90,9 @@ def negate_condition(node: ast.If | ast.While | ast.IfExp) -> Replacements:
 
 
 def return_nothing(node: ast.Return) -> Replacements:
-    if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+    """Replace what is returned, but for None itself and for False: who asks takes the one for the other."""
+    is_same = isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)
+    if node.value is not None and not is_same:
         yield "return None"
 
 

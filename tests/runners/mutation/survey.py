@@ -4,9 +4,11 @@ A pytest plugin that takes the place of the loop over tests.  A mutant that cann
 handed back, with what this process saw, for `reimport.py`.
 """
 
+import gc
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,14 +116,15 @@ class Survey:
 
     def _try(self, items: dict[str, pytest.Item]) -> None:
         jobs = []
-        live = swap.live_functions(self.lines.paths)
+        live, caches = swap.live_functions(self.lines.paths), swap.live_caches()
         for mutant in self.mutants:
             pairs = self._pairs(mutant)
             if pairs is None or not swap.can_swap(pairs, live) or self._ran_at_import(pairs):
                 self.left.append(mutant)
             else:
                 tests = [items[name] for name in self.in_order(self.lines.tests_of(mutant))]
-                jobs.append(self._job(mutant, pairs, live, tests))
+                jobs.append(self._job(mutant, pairs, live, caches, tests))
+        gc.freeze()  # else a collection in a child would copy the pages of everything that this process holds
         clean = Job("no mutant", lambda: run_items(items.values()), 600)
         for job, end in run_all([clean], at_once=1):
             if end is not End.SURVIVED:
@@ -140,16 +143,24 @@ class Survey:
     def _ran_at_import(self, pairs: list[tuple[CodeType, CodeType]]) -> bool:
         return any(swap.key_of(old) in self.lines.functions_at_import for old, _ in pairs)
 
-    def _job(self, mutant: Mutant, pairs: Any, live: Any, tests: list[pytest.Item]) -> Job:
+    def _job(self, mutant: Mutant, pairs: Any, live: Any, caches: Any, tests: list[pytest.Item]) -> Job:
         def passes() -> bool:
-            swap.swap(pairs, live)
+            swap.swap(pairs, live, caches)
             return run_items(tests)
 
         return Job(mutant.name, passes, self.limit(test.nodeid for test in tests))
 
     def in_order(self, tests: Iterable[str]) -> list[str]:
-        """Return the tests that passed, the quickest first."""
-        return sorted((test for test in tests if test in self.seconds), key=lambda test: (self.seconds[test], test))
+        """Return the tests that passed: the quickest case of each test function, then its second, and so on.
+
+        Cases of one function see the same things: what the first has not noticed, its second hardly will.
+        """
+        quickest = sorted((test for test in tests if test in self.seconds), key=lambda test: (self.seconds[test], test))
+        seen, rounds = Counter[str](), dict[str, int]()
+        for test in quickest:
+            function = test.partition("[")[0]
+            rounds[test], seen[function] = seen[function], seen[function] + 1
+        return sorted(quickest, key=lambda test: rounds[test])  # stable: within a round the quickest first
 
     def limit(self, tests: Iterable[str]) -> int:
         """Return the seconds of processor time that these tests may take."""

@@ -6,11 +6,13 @@ such a mutant is one for `reimport.py`.
 
 import functools
 import gc
-from collections.abc import Iterator
+from collections.abc import Sequence
 from types import CodeType, FunctionType
+from typing import Any, TypeAlias
 
 Key = tuple[str, str, int]
 """A function: its file, its qualified name, its first line."""
+Cache: TypeAlias = "functools._lru_cache_wrapper[Any]"
 
 
 def key_of(code: CodeType) -> Key:
@@ -67,13 +69,15 @@ def can_swap(pairs: list[tuple[CodeType, CodeType]], live: dict[Key, list[Functi
     return bool(pairs) and all(key_of(old) in live and old.co_freevars == new.co_freevars for old, new in pairs)
 
 
-def swap(pairs: list[tuple[CodeType, CodeType]], live: dict[Key, list[FunctionType]]) -> None:
+def swap(pairs: list[tuple[CodeType, CodeType]], live: dict[Key, list[FunctionType]], caches: Sequence[Cache]) -> None:
+    """Give the functions their other code, and empty the caches of what the code before returned."""
     for old, new in pairs:
         for function in live[key_of(old)]:
             function.__code__ = new
-    for cache in _caches():
+    for cache in caches:
         cache.cache_clear()
 
 
-def _caches() -> Iterator["functools._lru_cache_wrapper[object]"]:
-    return (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))
+def live_caches() -> tuple[Cache, ...]:
+    """Return the caches of functions that exist in this process: to look for them takes longer than most tests."""
+    return tuple(one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))

@@ -280,7 +280,7 @@ def ring(rules: Rules) -> tuple[Floor, list[int]]:
     return floor, processes
 
 
-@pytest.mark.parametrize(("seconds", "asked", "deadlocks"), [(0.4, 0, 0), (0.9, 2, 0), (1.4, 2, 0), (1.9, 2, 1)])
+@pytest.mark.parametrize(("seconds", "asked", "deadlocks"), [(0.4, 0, 0), (0.9, 2, 0), (1.4, 2, 0), (1.5, 2, 1)])
 def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float, asked: int, deadlocks: int) -> None:
     floor, _ = ring(Rules(quantum=30.0, jam=0.5, probe=0.75))
     floor.pass_time(seconds)

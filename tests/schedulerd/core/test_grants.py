@@ -92,7 +92,8 @@ def test_a_grant_says_whether_somebody_waits_and_how_long_it_may_idle() -> None:
     a = holding(floor, "a", 1)
     b = holding(floor, "b", 1)
     holding(floor, "c", 1)
-    assert floor.seats[a].turns[turn_of(floor, a)] == Grant(turn_of(floor, a), ("GPU-1",), 1000, False, False, 0, 10_000)
+    first = turn_of(floor, a)
+    assert floor.seats[a].turns[first] == Grant(first, ("GPU-1",), 1000, False, False, 0, quiet_ms=10_000)
 
     floor.done(a, turn_of(floor, a))
     assert floor.seats[b].turns[turn_of(floor, b)] == Grant(turn_of(floor, b), ("GPU-1",), 1000, False, True, 5)

@@ -70,6 +70,10 @@ def test_what_the_api_says_of_a_container(raw: Any, expected: Any) -> None:
     assert known == PodFacts(uid="u", namespace="team", pod="train", container="main", **expected)
 
 
+def test_a_static_pod_has_the_uid_that_its_control_groups_show() -> None:
+    assert summarise(pod({"kubernetes.io/config.mirror": "hash"})).uid == "hash"
+
+
 def test_without_a_pod_its_name_is_known_all_the_same() -> None:
     assert facts(OWNER, None) == PodFacts(namespace="team", pod="train", container="main")
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from contract.allocation import key_of
+from contract.words import names
 from contract.words.node import DevicesFrom
 from testbed.cluster.machine.processes import wait_until
 from tests.system.deviceplugin.nvidia_specs import LOOK, SPEC, NvidiaSpecs, Sight, other_writer
@@ -57,12 +58,12 @@ def bursts(plugin: NodePlugin, pods: Pods, rounds: int, each: int) -> str:
         specs.write()
         specs.wait_for_label(DevicesFrom.NVIDIA_CDI)
         for number in range(rounds):
-            names = [f"b{number}-{which}" for which in range(each)]
-            pods.create(*(looking_pod(name, 1) for name in names))
-            pods.wait_for("Running", names, seconds=180)
-            _check(specs, (sight_of(plugin, pods, name) for name in names))
+            burst = [f"b{number}-{which}" for which in range(each)]
+            pods.create(*(looking_pod(name, 1) for name in burst))
+            pods.wait_for("Running", burst, seconds=180)
+            _check(specs, (sight_of(plugin, pods, name) for name in burst))
             late += count_late(plugin, pods)
-            took += waits(plugin, (sight_of(plugin, pods, name).record["key"] for name in names))
+            took += waits(plugin, (sight_of(plugin, pods, name).record["key"] for name in burst))
             plugin.core.delete_collection_namespaced_event(pods.namespace)
             pods.clear()
     starts = rounds * each
@@ -129,13 +130,57 @@ def restarts(plugin: NodePlugin, pods: Pods) -> str:
     return f"no wait on the same card; {waited} ms after an upgrade"
 
 
+def guarded(plugin: NodePlugin, pods: Pods) -> str:
+    """Check that a container whose devices have changed does not start with the old spec, whatever the runtime knows.
+
+    The plugin is `serve_odd dying`: while a file is there, the new spec does not come.
+    """
+    keep = plugin.node.path("/run/keep-old-specs")
+    with NvidiaSpecs(plugin) as specs:
+        specs.write()
+        specs.wait_for_label(DevicesFrom.NVIDIA_CDI)
+        pods.create(looking_pod("guarded", 1, restartPolicy="Always"))
+        pods.wait_for("Running")
+        sight_of(plugin, pods, "guarded")
+        keep.touch()
+        specs.write(driver="2")
+        _stop(plugin, pods, "guarded")
+        told = partial(_message_of, plugin, pods, "guarded")
+        wait_until(lambda: "bound-" in told(), what="the start with the old spec fails", seconds=90)
+        message = told()
+        assert "no such file" in message, message
+        keep.unlink()
+        restarted = partial(_last_log, plugin, pods, "guarded")
+        wait_until(
+            lambda: "driver 2" in restarted() and "record" in restarted(),
+            what="it starts with the new one",
+            seconds=120,
+        )
+        _check(specs, [Sight.read(restarted())], driver="2")
+    return "refused by runc, and right when the new spec was there"
+
+
+def _message_of(plugin: NodePlugin, pods: Pods, name: str) -> str:
+    (status,) = plugin.core.read_namespaced_pod(name, pods.namespace).status.container_statuses
+    states = (status.state.waiting, status.state.terminated, status.last_state.terminated)
+    return " ".join(each.message or "" for each in states if each is not None)
+
+
+def _last_log(plugin: NodePlugin, pods: Pods, name: str) -> str:
+    return str(plugin.node.plane.kubectl("logs", "-n", pods.namespace, name, check=False))
+
+
+def _stop(plugin: NodePlugin, pods: Pods, name: str) -> None:
+    plugin.node.plane.kubectl("exec", "-n", pods.namespace, name, "--", "sh", "-c", "kill -TERM 1", check=False)
+
+
 def _sight_after_restart(plugin: NodePlugin, pods: Pods, name: str) -> Sight:
     def restarted() -> int:
         statuses = plugin.core.read_namespaced_pod(name, pods.namespace).status.container_statuses or ()
         return sum(each.restart_count for each in statuses if each.state.running)
 
     before = restarted()
-    plugin.node.plane.kubectl("exec", "-n", pods.namespace, name, "--", "sh", "-c", "kill -TERM 1", check=False)
+    _stop(plugin, pods, name)
     wait_until(lambda: restarted() > before, what=f"{name} was started again", seconds=90)
     return sight_of(plugin, pods, name)
 
@@ -216,7 +261,7 @@ def static_pods(plugin: NodePlugin, pods: Pods) -> str:
             sight = sight_of(plugin, pods, name)
             _check(specs, [sight, sight_of(plugin, pods, name, "first")])
             mirror = plugin.core.read_namespaced_pod(name, pods.namespace).metadata
-            assert sight.record["pod"] == mirror.annotations["kubernetes.io/config.mirror"] != mirror.uid
+            assert sight.record["pod"] == mirror.annotations[names.CONFIG_MIRROR] != mirror.uid
             assert key_of(sight.record["device_ids"]) == sight.record["key"]
         finally:
             manifest.unlink()

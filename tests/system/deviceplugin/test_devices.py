@@ -49,6 +49,10 @@ def test_a_restart_waits_only_where_the_devices_have_changed(plugin: NodePlugin,
     devices.restarts(plugin, pods)
 
 
+def test_a_changed_container_never_starts_with_the_old_spec(plugin: NodePlugin, pods: Pods) -> None:
+    devices.guarded(plugin, pods)
+
+
 def test_pods_wait_while_the_nodes_spec_is_spoilt(plugin: NodePlugin, pods: Pods) -> None:
     devices.spoilt_specs(plugin, pods, ["malformed", "vanished"])
 

@@ -6,9 +6,10 @@ all of them on every kind, pytest on two kinds.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import yaml
 
@@ -16,7 +17,7 @@ from contract.words import names, paths
 from testbed.cluster.errors import BrokenError
 from testbed.cluster.installed import COMPONENTS, GPUS, SYSTEM, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
-from testbed.nvidia import cuda_image, driver
+from testbed.nvidia import cuda_image, driver, toolkit
 from testbed.nvidia.bed import Bed
 from testbed.nvidia.kinds import Outcome
 from tests.system.nvidia import sights
@@ -25,7 +26,8 @@ from tests.system.nvidia.noise import noise
 OPTED_IN = {names.INJECTION_LABEL: "enabled"}
 BURST = 20
 MAX_LATE = 0.01
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
+"""A busy machine needs a minute; a node on which NVML is not found never becomes ready."""
 _WORK = ("burn", "--kernel-ms", "5", "--seconds", "100000", "--quiet")
 _LOOK_AND_WORK = ("sh", "-c", 'python -c "$LOOK" && burn --kernel-ms 1 --count 2 --quiet')
 _NOT_RESOLVED = re.compile("unresolvable CDI device|failed to create containerd task|no such file")
@@ -57,10 +59,7 @@ def namespace(bed: Bed) -> Iterator[str]:
 
 # ---------------------------------------------------------------------------------------------- our daemons
 def daemons_start(bed: Bed, _: str) -> str:
-    """Wait until every component is ready and the node offers all slots, or says why it offers none."""
-    assert bed.kind is not None
-    if bed.kind.outcome is Outcome.NOT_OFFERED:
-        return offers_none(bed)
+    """Wait until every component is ready and the node offers all slots."""
     try:
         for component in COMPONENTS:
             bed.house.kubectl("-n", SYSTEM, "rollout", "status", component, f"--timeout={_START_SECONDS:.0f}s")
@@ -69,14 +68,6 @@ def daemons_start(bed: Bed, _: str) -> str:
     expected = GPUS * names.SLOTS_PER_GPU
     wait_until(lambda: bed.house.slots() == expected, what=f"{expected} slots are offered", seconds=_START_SECONDS)
     return f"{expected} slots"
-
-
-def offers_none(bed: Bed) -> str:
-    """Wait until the plugin has said why this node offers nothing."""
-    said = partial(last_words, bed)
-    wait_until(lambda: bool(said()), what="the device plugin says why", seconds=_START_SECONDS)
-    assert bed.house.slots() == 0, f"{bed.house.slots()} slots are offered"
-    return said()
 
 
 def last_words(bed: Bed) -> str:
@@ -130,6 +121,68 @@ def refusals(bed: Bed, team: str) -> list[str]:
     return [event["message"][-200:] for event in events for _ in range(event.get("count") or 1)]
 
 
+def starts_without_card(bed: Bed, team: str) -> str:
+    """Start a pod where nothing on the node brings devices: it must have none, and no other pod's either."""
+    started(bed, team, pod("one", Wish(command=("sleep", "1000"), container={"image": cuda_image.NAME})))
+    sight = look(bed, team, "one")
+    assert not sight.nodes, f"it has {sorted(sight.nodes)}"
+    assert not sight.libraries, f"it has {list(sight.libraries)}"
+    return "no card, as must be"
+
+
+# ---------------------------------------------------------------------------------------------- doctor
+def doctor_agrees(bed: Bed, _: str) -> str:
+    """Run doctor as a Job: it finds a good node good, and says what a bad one lacks."""
+    assert bed.kind is not None
+    report = bed.examine()
+    faults = [line for line in report.splitlines() if line.startswith(("WRONG", "MISSING"))]
+    if bed.kind.outcome is Outcome.RUNS:
+        assert not faults, f"doctor finds fault with a good node: {faults[0]}"
+        return "doctor finds no fault"
+    assert any("device-source" in line or "runtime" in line for line in faults), f"doctor finds nothing: {report}"
+    return f"doctor: {faults[0][:120]}"
+
+
+# ---------------------------------------------------------------------------------------------- specs that go away
+def specs_vanish(bed: Bed, team: str) -> str:
+    """Take the node's specs away and break them: new pods wait, the plugin says why, and nothing wrong gets in."""
+    assert bed.kind is not None
+    house, said = bed.house, []
+    path = house.node.path(toolkit.spec_file(bed.kind, bed.kind.specs[0]))
+    content = path.read_text()
+    for number, broken in enumerate((None, "kind: nvidia.com/gpu\ndevices: [")):
+        path.unlink() if broken is None else path.write_text(broken)
+        wait_until(lambda: "refused" in health(bed), what="the plugin refuses the node's specs", seconds=30)
+        said.append(health(bed))
+        wanted = cuda_pod(f"waits{number}")
+        house.create(team, wanted)
+        name = wanted["metadata"]["name"]
+        wait_until(partial(_is_refused, bed, team, name), what=f"{name} waits with a sentence", seconds=60)
+        assert house.phase(team, name) == "Pending", f"{name} is {house.phase(team, name)}"
+        _replace(path, content)
+        house.wait_phase(team, name, ("Running",), seconds=120)
+        wrong = sights.complaints(look(bed, team, name), bed.uuids)
+        assert not wrong, "; ".join(wrong)
+    return f"twice: refused, pods wait, and start when it is back ({said[0][:60]}…)"
+
+
+def _replace(path: Path, content: str) -> None:
+    partial_file = path.with_name(f".{path.name}.partial")
+    partial_file.write_text(content)
+    partial_file.rename(path)
+
+
+def health(bed: Bed) -> str:
+    """Return what the device plugin's probe says."""
+    command = ("exec", "ds/nvshare-device-plugin", "--", "nvshare-device-plugin", "healthz")
+    return bed.house.kubectl("-n", SYSTEM, *command, check=False).strip()
+
+
+def _is_refused(bed: Bed, team: str, name: str) -> bool:
+    events = bed.house.json("get", "events", "-n", team, f"--field-selector=involvedObject.name={name}")["items"]
+    return any(event["type"] == "Warning" for event in events)
+
+
 # ---------------------------------------------------------------------------------------------- tricks
 def tricks_fail(bed: Bed, team: str) -> str:
     """Ask for other cards in every way that a user has: the webhook refuses, or the pod sees its own card alone."""
@@ -138,8 +191,9 @@ def tricks_fail(bed: Bed, team: str) -> str:
         said = house.create(team, pod("trick", Wish(env={names.ENV_VISIBLE_DEVICES: value})))
         assert "created" not in said, f"the webhook let {names.ENV_VISIBLE_DEVICES}={value} in"
     others = [cuda_pod(f"image{number}", image=cuda_image.OTHER) for number in range(GPUS)]
-    refused = [house.create(team, annotated) for annotated in _annotated()]
-    asked = [wanted for wanted, said in zip(_annotated(), refused, strict=True) if "created" in said]
+    annotated = _annotated(bed.uuids)
+    answers = [house.create(team, wanted) for wanted in annotated]
+    asked = [wanted for wanted, said in zip(annotated, answers, strict=True) if "created" in said]
     started(bed, team, *others)
     for wanted in asked:
         house.wait_phase(team, wanted["metadata"]["name"], ("Running",))
@@ -149,15 +203,21 @@ def tricks_fail(bed: Bed, team: str) -> str:
         for complaint in sights.complaints(look(bed, team, name), bed.uuids)
     ]
     assert not wrong, "; ".join(wrong)
-    return f"3 variables refused, image of another card 4 of 4 harmless, annotations: {len(asked)} harmless"
+    refused = len(annotated) - len(asked)
+    return (
+        f"3 variables refused, image of another card 4 of 4 harmless, annotations: {refused} refused, the rest harmless"
+    )
 
 
-def _annotated() -> list[Object]:
+def _annotated(cards: Sequence[str]) -> list[Object]:
     """Build pods that name all cards in annotations that a runtime or NVIDIA's NRI plugin could read."""
     kinds = ("nvidia.com/gpu", "k8s.device-plugin.nvidia.com/gpu", "management.nvidia.com/gpu")
+    every = ",".join(f"k8s.device-plugin.nvidia.com/gpu={uuid}" for uuid in cards)
     wanted = {
         "by-cdi": {f"cdi.k8s.io/nvshare{number}": f"{kind}=all" for number, kind in enumerate(kinds)},
         "by-nri": {"nvidia.cdi.k8s.io/container.main": "management.nvidia.com/gpu=all"},
+        "by-nri-card": {"nvidia.cdi.k8s.io/container.main": every},
+        "by-nri-pod": {"nvidia.cdi.k8s.io/pod": every},
     }
     return [cuda_pod(name, annotations=annotations) for name, annotations in wanted.items()]
 
@@ -198,9 +258,13 @@ def _all_ended(bed: Bed, team: str, count: int) -> bool:
     return sum(1 for item in listed if item.status.phase in ("Succeeded", "Failed")) == count
 
 
-STEPS: tuple[tuple[str, Step], ...] = (
-    ("daemons", daemons_start),
-    ("one pod", gets_its_card),
-    ("tricks", tricks_fail),
-    ("bursts", bursts),
-)
+STEPS: Mapping[Outcome, tuple[tuple[str, Step], ...]] = {
+    Outcome.RUNS: (
+        ("daemons", daemons_start),
+        ("one pod", gets_its_card),
+        ("tricks", tricks_fail),
+        ("bursts", bursts),
+        ("doctor", doctor_agrees),
+    ),
+    Outcome.NO_CARD: (("daemons", daemons_start), ("one pod", starts_without_card), ("doctor", doctor_agrees)),
+}

@@ -112,7 +112,7 @@ def _selects_by_our_label(policy: Json) -> bool:
 
 
 def test_every_policy_on_changes_of_pods_selects_them_by_our_label() -> None:
-    """Else each change of any pod costs the API server two conversions a policy: 65 ms for 60,000 annotations."""
+    """Spare the API server two conversions for each change of any pod: 65 ms for 60,000 annotations."""
     found = _policies_on("UPDATE", ("pods", "pods/status"))
 
     assert [item["metadata"]["name"] for item in found] == ["nvshare-pod-changes"]
@@ -120,7 +120,7 @@ def test_every_policy_on_changes_of_pods_selects_them_by_our_label() -> None:
 
 
 def test_one_policy_looks_at_a_created_pod_without_our_label() -> None:
-    """Each that looks costs the API server a conversion: 33 ms for 60,000 annotations."""
+    """Spare the API server further conversions: each takes 33 ms for 60,000 annotations."""
     found = [item for item in _policies_on("CREATE", ("pods",)) if not _selects_by_our_label(item)]
 
     # The bindings of the two select different namespaces.

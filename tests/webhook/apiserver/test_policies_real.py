@@ -311,7 +311,7 @@ def test_a_debug_container_that_asks_for_gpus_on_a_pod_with_a_vgpu_is_refused_th
 
 
 def _large(path: str) -> Json:
-    """100 containers with 10 mounts each: as many as may be."""
+    """Return a pod of 100 containers with 10 mounts each: as many as may be."""
     mounts = [{"name": "v", "mountPath": f"/data/../d/{index:03d}"} for index in range(9)]
     mounts.append({"name": "v", "mountPath": path})
     sent = pod(*(container(f"c{index}", 1, volumeMounts=mounts) for index in range(100)))

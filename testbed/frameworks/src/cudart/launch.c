@@ -184,3 +184,19 @@ WITH_CONTEXT(cudaLibraryGetManaged, (void **pointer, size_t *bytes, cudaLibrary_
              cuLibraryGetManaged((CUdeviceptr *)pointer, bytes, (CUlibrary)library, name))
 WITH_CONTEXT(cudaLibraryGetUnifiedFunction, (void **pointer, cudaLibrary_t library, const char *name),
              cuLibraryGetUnifiedFunction(pointer, (CUlibrary)library, name))
+
+/* ---- from a host function to what the driver's own calls take */
+
+cudaError_t CUDARTAPI cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol) {
+    CUfunction kernel;
+    cudaError_t found = kernel_for(symbol, &kernel);
+    return found != cudaSuccess ? found : runtime_done(driver.cuKernelGetFunction(function, (CUkernel)kernel));
+}
+
+cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t *kernel, const void *symbol) {
+    CUfunction found;
+    cudaError_t result = kernel_for(symbol, &found);
+    if (result == cudaSuccess)
+        *kernel = (cudaKernel_t)found;
+    return result;
+}

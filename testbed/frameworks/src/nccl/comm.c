@@ -101,6 +101,8 @@ int ncclCommInitAll(struct comm **comms, int count, const int *devices) {
     struct id id;
     if (count < 1 || count > MOST_RANKS)
         return INVALID_ARGUMENT;
+    if (driver_load() != CUDA_SUCCESS)
+        return UNHANDLED_CUDA_ERROR;
     int result = ncclGetUniqueId(&id);
     for (int rank = 0; result == SUCCESS && rank < count; rank++) {
         comms[rank] = make(count, &id, rank);

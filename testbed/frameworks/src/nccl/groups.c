@@ -15,6 +15,7 @@ enum kind { SEND, RECEIVE, COLLECTIVE };
 struct entry {
     enum kind kind;
     struct comm *comm;
+    CUcontext context; /* that of the call: a group may have ranks on several devices, and its end knows of one only */
     CUstream stream;
     void *buffer; /* of a message */
     size_t bytes;
@@ -73,6 +74,8 @@ static bool publish(struct entry *one) {
 
 static int launch(int index) {
     const struct entry *one = &entries[index];
+    if (driver.cuCtxSetCurrent(one->context) != CUDA_SUCCESS)
+        return UNHANDLED_CUDA_ERROR;
     if (one->kind == COLLECTIVE)
         return collective_launch(one->comm, &one->what, one->stream);
     return is_first_message_of_its_stream(index) ? launch_messages(one) : SUCCESS;
@@ -89,11 +92,14 @@ static bool take(const struct entry *one) {
 
 /* First everything is published, then launched, then taken: so no rank waits for one that waits for it. */
 static int run(void) {
+    CUcontext before = NULL;
     int result = SUCCESS;
+    driver.cuCtxGetCurrent(&before);
     for (int i = 0; result == SUCCESS && i < entry_count; i++)
         result = publish(&entries[i]) ? SUCCESS : SYSTEM_ERROR;
     for (int i = 0; result == SUCCESS && i < entry_count; i++)
         result = launch(i);
+    driver.cuCtxSetCurrent(before);
     for (int i = 0; result == SUCCESS && i < entry_count; i++)
         result = take(&entries[i]) ? SUCCESS : SYSTEM_ERROR;
     entry_count = 0;
@@ -120,6 +126,8 @@ int ncclGroupEnd(void) {
 static int add(struct entry entry) {
     if (entry_count == MOST_OPERATIONS)
         return INVALID_USAGE;
+    if (driver.cuCtxGetCurrent(&entry.context) != CUDA_SUCCESS || !entry.context)
+        return UNHANDLED_CUDA_ERROR;
     entries[entry_count++] = entry;
     return depth == 0 ? run() : SUCCESS;
 }
@@ -136,7 +144,8 @@ static int add_message(enum kind kind, void *buffer, size_t count, int type, int
     if (!comm || peer < 0 || peer >= comm->ranks || !type_bytes(type))
         return INVALID_ARGUMENT;
     size_t bytes = count * type_bytes(type);
-    return add((struct entry){kind, comm, stream, .buffer = buffer, .bytes = bytes, .peer = peer});
+    return add((struct entry){
+        .kind = kind, .comm = comm, .stream = stream, .buffer = buffer, .bytes = bytes, .peer = peer});
 }
 
 int ncclSend(const void *buffer, size_t count, int type, int peer, struct comm *comm, CUstream stream) {

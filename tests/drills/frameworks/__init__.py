@@ -1,0 +1,1 @@
+"""The drill of this folder: the whole table of the frameworks."""
