@@ -30,6 +30,8 @@ END_SECONDS = 10.0
 POLL_SECONDS = 0.02
 OVERLAP = "4"
 KERNEL_TIME = "20us"
+DATA_BYTES = "16MB"
+"""The host moves the bytes of a copy while it is submitted: that much of each allocation is enough to compare."""
 COMPETITOR = "competitor"
 STEP = "step"
 
@@ -50,6 +52,7 @@ def software_gpu(folder: Path, step: Step) -> dict[str, str]:
         "SIMGPU_DEVICES": step.devices,
         "SIMGPU_OVERLAP": OVERLAP,
         "SIMGPU_KERNEL_TIME": KERNEL_TIME,
+        "SIMGPU_DATA_BYTES": DATA_BYTES,
     }
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from multiprocessing.reduction import ForkingPickler
 
 import torch
 import torch.multiprocessing as mp
@@ -20,6 +21,7 @@ def _consume(given: "mp.Queue[torch.Tensor]", answers: "mp.Queue[float]") -> Non
 
 
 def queue() -> Facts:
+    ForkingPickler.dumps(torch.ones(1000, device="cuda"))  # a queue's own thread would swallow the exception
     context = mp.get_context("spawn")
     given, answers = context.Queue(), context.Queue()
     consumer = context.Process(target=_consume, args=(given, answers), daemon=True)

@@ -53,7 +53,8 @@ def test_a_function_that_is_not_made_refuses_with_its_librarys_own_status(tmp_pa
         + "int main(void) { return cusolverDnSpotrf(); }\n"
     )
     program = tmp_path / "made"
-    command = ["gcc", "-Werror", f"-I{SOURCES}", "-o", program, tmp_path / "made.c", SOURCES / "math" / "status.c"]
+    sources = (str(tmp_path / "made.c"), str(SOURCES / "math" / "status.c"))
+    command = ["gcc", "-Werror", f"-I{SOURCES}", "-o", str(program), *sources]
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode == REFUSING.status

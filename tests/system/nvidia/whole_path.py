@@ -26,6 +26,7 @@ from tests.system.nvidia.noise import noise
 OPTED_IN = {names.INJECTION_LABEL: "enabled"}
 BURST = 20
 MAX_LATE = 0.01
+_RUN_SECONDS = 120.0
 _START_SECONDS = 180.0
 """A busy machine needs a minute; a node on which NVML is not found never becomes ready."""
 _WORK = ("burn", "--kernel-ms", "5", "--seconds", "100000", "--quiet")
@@ -94,16 +95,23 @@ def gets_its_card(bed: Bed, team: str) -> str:
 
 def started(bed: Bed, team: str, *wanted: Object) -> None:
     """Start pods; where one does not come up, raise with the kubelet's reason."""
+    bed.house.kubectl("create", "-n", team, "-f", "-", stdin=yaml.safe_dump_all(wanted))
+    for each in wanted:
+        is_running(bed, team, each["metadata"]["name"])
+
+
+def is_running(bed: Bed, team: str, name: str) -> None:
+    """Wait until the pod runs; where it does not, raise with the kubelet's reason."""
     try:
-        bed.house.start(team, *wanted)
+        wait_until(lambda: phase(bed, team, name) != "Pending", what=f"{name} runs", seconds=_RUN_SECONDS)
     except BrokenError as error:
         raise AssertionError(f"{error.cause.splitlines()[0][:100]}: {refusals(bed, team)[-1:]}") from None
-    for each in wanted:
-        name = each["metadata"]["name"]
-        phase = bed.house.phase(team, name)
-        assert phase == "Running", (
-            f"{name} is {phase}: {bed.house.kubectl('logs', name, '-n', team, check=False)[-200:]}"
-        )
+    now = phase(bed, team, name)
+    assert now == "Running", f"{name} is {now}: {bed.house.kubectl('logs', name, '-n', team, check=False)[-200:]}"
+
+
+def phase(bed: Bed, team: str, name: str) -> str:
+    return str(bed.core.read_namespaced_pod(name, team).status.phase)
 
 
 def look(bed: Bed, team: str, name: str) -> sights.Sight:
@@ -158,9 +166,9 @@ def specs_vanish(bed: Bed, team: str) -> str:
         house.create(team, wanted)
         name = wanted["metadata"]["name"]
         wait_until(partial(_is_refused, bed, team, name), what=f"{name} waits with a sentence", seconds=60)
-        assert house.phase(team, name) == "Pending", f"{name} is {house.phase(team, name)}"
+        assert phase(bed, team, name) == "Pending", f"{name} is {phase(bed, team, name)}"
         _replace(path, content)
-        house.wait_phase(team, name, ("Running",), seconds=120)
+        is_running(bed, team, name)
         wrong = sights.complaints(look(bed, team, name), bed.uuids)
         assert not wrong, "; ".join(wrong)
     return f"twice: refused, pods wait, and start when it is back ({said[0][:60]}…)"
@@ -179,8 +187,8 @@ def health(bed: Bed) -> str:
 
 
 def _is_refused(bed: Bed, team: str, name: str) -> bool:
-    events = bed.house.json("get", "events", "-n", team, f"--field-selector=involvedObject.name={name}")["items"]
-    return any(event["type"] == "Warning" for event in events)
+    events = bed.core.list_namespaced_event(team, field_selector=f"involvedObject.name={name}").items
+    return any(event.type == "Warning" for event in events)
 
 
 # ---------------------------------------------------------------------------------------------- tricks
@@ -196,7 +204,7 @@ def tricks_fail(bed: Bed, team: str) -> str:
     asked = [wanted for wanted, said in zip(annotated, answers, strict=True) if "created" in said]
     started(bed, team, *others)
     for wanted in asked:
-        house.wait_phase(team, wanted["metadata"]["name"], ("Running",))
+        is_running(bed, team, wanted["metadata"]["name"])
     wrong = [
         f"{name}: {complaint}"
         for name in (wanted["metadata"]["name"] for wanted in (*others, *asked))
@@ -245,7 +253,7 @@ def _check_burst(bed: Bed, team: str) -> None:
     wrong: list[str] = []
     for item in bed.house.json("get", "pods", "-n", team)["items"]:
         name = item["metadata"]["name"]
-        said = bed.house.plane.core.read_namespaced_pod_log(name, team)
+        said = bed.core.read_namespaced_pod_log(name, team)
         if item["status"]["phase"] != "Succeeded":
             wrong.append(f"{name} is {item['status']['phase']}: {said[-200:]}")
         else:
@@ -254,7 +262,7 @@ def _check_burst(bed: Bed, team: str) -> None:
 
 
 def _all_ended(bed: Bed, team: str, count: int) -> bool:
-    listed = bed.house.plane.core.list_namespaced_pod(team).items
+    listed = bed.core.list_namespaced_pod(team).items
     return sum(1 for item in listed if item.status.phase in ("Succeeded", "Failed")) == count
 
 
