@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contract.words.grammar import AllocationKind, Mode
-from schedulerd.core import operator
+from schedulerd.core import card_size, operator
 from schedulerd.core.messages import Using
 from schedulerd.core.model import Container, Rules
 from schedulerd.core.node_state import Node
@@ -61,7 +61,7 @@ def test_a_card_whose_size_comes_late_is_shared_from_then_on() -> None:
     use(floor, processes[0], 20 * GIB)
     gpu = floor.turns.gpu("GPU-1")
     floor.want(processes[1], "GPU-1")
-    operator.set_capacity(floor.turns, gpu, CARD, floor.now)
+    card_size.hear_nvml(floor.turns, gpu, CARD, floor.now)
 
     assert gpu.capacity == CARD
     assert gpu.needed == CARD + 2 * floor.turns.rules.context_bytes  # no more is believed than the card has
@@ -73,7 +73,7 @@ def test_the_same_size_again_changes_nothing() -> None:
     share = floor.turns.containers["a"].shares["GPU-1"]
     share.set_using(process, GIB, 0)  # not yet counted
     before = floor.turns.gpu("GPU-1").needed
-    operator.set_capacity(floor.turns, floor.turns.gpu("GPU-1"), CARD, floor.now)
+    card_size.hear_nvml(floor.turns, floor.turns.gpu("GPU-1"), CARD, floor.now)
 
     assert floor.turns.gpu("GPU-1").needed == before
 
@@ -86,7 +86,7 @@ def test_a_new_size_lets_in_what_fits_now() -> None:
         floor.want(process, "GPU-1")
     assert floor.open_on("GPU-1") == ["a"]
 
-    operator.set_capacity(floor.turns, floor.turns.gpu("GPU-1"), 2 * CARD, floor.now)
+    card_size.hear_nvml(floor.turns, floor.turns.gpu("GPU-1"), 2 * CARD, floor.now)
     floor.carry_out()
     assert sorted(floor.open_on("GPU-1")) == ["a", "b"]
 
