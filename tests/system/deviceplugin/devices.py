@@ -3,7 +3,7 @@
 Each function raises where the behaviour is not what it should be, and returns its figures.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -152,12 +152,16 @@ def upgrades(plugin: NodePlugin, pods: Pods, count: int) -> str:
             _stop(plugin, pods, name)
         for name in names_of_pods:
             log = partial(_last_log, plugin, pods, name)
-            wait_until(lambda log=log: '"binding": 2' in log(), what=f"{name} was bound anew", seconds=180)
+            wait_until(partial(_says, log, '"binding": 2'), what=f"{name} was bound anew", seconds=180)
             sight = Sight.read(log())
             _check(specs, [sight], driver="2")
             assert sight.nodes == before[name].nodes, "the same card"
         failed = len([each for each in names_of_pods if _has_failed_to_mount(plugin, pods, each)])
     return f"{count} containers, 0 with the old driver; {failed} were refused by the guard first"
+
+
+def _says(log: Callable[[], str], text: str) -> bool:
+    return text in log()
 
 
 def _has_failed_to_mount(plugin: NodePlugin, pods: Pods, name: str) -> bool:
