@@ -25,9 +25,9 @@ _OPERATOR_FOLDER = "/usr/local/nvidia"
 _STAND_IN = Path(__file__).with_name("container_cli.py")
 _CLI = "nvidia-container-cli"
 _FILES = {
-    Spec.GPU: "/var/run/cdi/nvidia.yaml",
-    Spec.DEVICE_PLUGIN: "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
-    Spec.MANAGEMENT: "/var/run/cdi/management.nvidia.com-gpu.yaml",
+    Spec.GPU: "/run/cdi/nvidia.yaml",
+    Spec.DEVICE_PLUGIN: "/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
+    Spec.MANAGEMENT: "/run/cdi/management.nvidia.com-gpu.yaml",
 }
 
 
