@@ -23,7 +23,13 @@ def out_of_memory() -> Facts:
     kept.clear()
     torch.cuda.empty_cache()
     after = torch.ones(1000, device="cuda").cpu()
-    return {"error": error, "below_the_card": allocated < 41, "most_of_it": allocated >= 30, "after": list(after.shape)}
+    card = torch.cuda.get_device_properties(0).total_memory / GIB
+    return {
+        "error": error,
+        "below_the_card": allocated <= card,
+        "most_of_it": allocated >= 0.7 * card,
+        "after": list(after.shape),
+    }
 
 
 def snapshot() -> Facts:

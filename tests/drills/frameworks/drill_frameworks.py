@@ -5,20 +5,21 @@ from collections.abc import Callable
 from testbed.cluster.installed import MANIFESTS, empty_house
 from testbed.frameworks import on_node, standins, wheels
 from testbed.frameworks.errors import NotCachedError
-from testbed.frameworks.running import Bench, run_step
+from testbed.frameworks.hardware import SoftwareGpus
+from testbed.frameworks.running import run_step
 from testbed.frameworks.table import STEPS, Step
 from testbed.frameworks.verdict import Setting
 from tests.runners.drills import Drill, count
 
 
-def _bench() -> Bench:
+def _gpus() -> SoftwareGpus:
     found = wheels.cached()
-    return Bench(found, standins.build(found.that_need_libraries(), found.headers, say=lambda _: None))
+    return SoftwareGpus(found, standins.build(found.that_need_libraries(), found.headers, say=lambda _: None))
 
 
 def _drill(step: Step) -> Callable[[], str]:
     def run() -> str:
-        result = run_step(_bench(), step)
+        result = run_step(_gpus(), step)
         faults = result.faults()
         assert not faults, "; ".join(faults)
         return ", ".join(f"{setting.value} {result.runs[setting].seconds:.2f} s" for setting in Setting)
