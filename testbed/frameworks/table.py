@@ -110,7 +110,7 @@ def _more(name: str, argument: str, seconds: float = 60.0, **expect: object) -> 
 
 
 def _shared(name: str, argument: str, kind: AllocationKind, **expect: object) -> Step:
-    """Tensors between processes: managed memory has no handle, and the refusal must name the annotation."""
+    """Build a step of tensors between processes: managed memory has no handle, and the refusal names the annotation."""
     is_plain = kind is AllocationKind.PLAIN
     return Step(
         name=f"{name}, {kind.value}",
