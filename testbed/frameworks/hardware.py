@@ -97,7 +97,7 @@ class Cards:
         return tuple(_listed(command, os.environ, "see that nvidia-smi works"))
 
     def competitor(self, devices: int) -> list[str]:
-        """Train for ever on the first card: `burn` speaks only to the software GPU."""
+        """Use a job that trains for ever on the first card: `burn` speaks only to the software GPU."""
         del devices
         return [str(self.wheels.python), "-m", "testbed.frameworks.steps.torch_pod", "--seconds", NO_END]
 

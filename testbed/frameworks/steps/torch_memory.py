@@ -50,7 +50,7 @@ def pool() -> Facts:
 
 
 def grow_and_shrink() -> Facts:
-    """The same under each allocator: PYTORCH_ALLOC_CONF comes from the step's table."""
+    """Run the same under each allocator: PYTORCH_ALLOC_CONF comes from the step's table."""
     for size in (1, 64, 256, 1024, 256, 2048):
         value = torch.empty(size << 20, dtype=torch.uint8, device="cuda")
         value.zero_()
@@ -61,7 +61,7 @@ def grow_and_shrink() -> Facts:
 
 
 def under_a_cap() -> Facts:
-    """What a program can see of its cap, and whether it keeps it."""
+    """Show what a program can see of its cap, and whether it keeps it."""
     free, total = torch.cuda.mem_get_info()
     kept = [torch.empty(GIB, dtype=torch.uint8, device="cuda") for _ in range(4)]
     less, _ = torch.cuda.mem_get_info()
