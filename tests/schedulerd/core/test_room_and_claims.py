@@ -67,6 +67,16 @@ def test_a_container_without_a_turn_may_grow_whatever_rests_on_the_card() -> Non
     assert floor.reserved[b] == 12 * GIB
 
 
+def test_a_holder_that_outgrows_the_card_keeps_it_and_the_others_are_asked() -> None:
+    floor = Floor(Rules(), capacity=CARD, gpus=1)
+    a, b = (join(floor, key, has=(6 * GIB, 0)) for key in "ab")
+    for process in (a, b):
+        floor.want(process, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+
+    assert (bool(floor.seats[a].asked), bool(floor.seats[b].asked)) == (False, True)
+
+
 def test_growth_of_a_container_without_a_turn_asks_no_holder_to_yield() -> None:
     floor = Floor(Rules(), capacity=CARD, gpus=1)
     holders = [join(floor, key, has=(6 * GIB, 0)) for key in "ab"]
