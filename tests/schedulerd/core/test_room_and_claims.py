@@ -133,6 +133,19 @@ def test_those_side_by_side_in_the_way_of_a_claim_are_asked_at_one_moment() -> N
     assert floor.seats[late].asked
 
 
+def test_a_gang_behind_a_single_container_does_not_lengthen_the_turn_before_it() -> None:
+    floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False), gpus=2)
+    holder = join(floor, "holder")
+    floor.want(holder, "GPU-1")
+    gang = join(floor, "gang", 1, 2, mode=Mode.GANG)
+    floor.turns.containers["gang"].shares["GPU-1"].virtual = 10.0
+    floor.want(join(floor, "single"), "GPU-1")
+    floor.want(gang, "GPU-1", "GPU-2")
+    floor.pass_time(1.0)
+
+    assert floor.seats[holder].asked
+
+
 def test_a_gang_that_is_passed_over_ages_under_a_policy_without_age_too() -> None:
     floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False, age_turns=1), gpus=2)
     singles = [join(floor, key) for key in "ab"]
