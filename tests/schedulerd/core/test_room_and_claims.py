@@ -146,6 +146,17 @@ def test_a_gang_behind_a_single_container_does_not_lengthen_the_turn_before_it()
     assert floor.seats[holder].asked
 
 
+def test_a_holder_is_told_once_however_many_come_to_wait() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"], quantum=1.0, side_by_side=False), gpus=1)
+    for key in ("holder", "a"):
+        floor.want(join(floor, key), "GPU-1")
+    floor.pass_time(0.1)
+    floor.turns.grants.settle([floor.turns.gpu("GPU-1")], floor.now)
+    floor.carry_out()
+
+    assert len([order for order in floor.history if "message=Wanted(" in order]) == 1
+
+
 def test_a_gang_that_is_passed_over_ages_under_a_policy_without_age_too() -> None:
     floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False, age_turns=1), gpus=2)
     singles = [join(floor, key) for key in "ab"]
