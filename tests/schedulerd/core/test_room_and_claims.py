@@ -67,6 +67,16 @@ def test_a_container_without_a_turn_may_grow_whatever_rests_on_the_card() -> Non
     assert floor.reserved[b] == 12 * GIB
 
 
+def test_a_holder_that_outgrows_the_card_keeps_it_and_the_others_are_asked() -> None:
+    floor = Floor(Rules(), capacity=CARD, gpus=1)
+    a, b = (join(floor, key, has=(6 * GIB, 0)) for key in "ab")
+    for process in (a, b):
+        floor.want(process, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+
+    assert (bool(floor.seats[a].asked), bool(floor.seats[b].asked)) == (False, True)
+
+
 def test_growth_of_a_container_without_a_turn_asks_no_holder_to_yield() -> None:
     floor = Floor(Rules(), capacity=CARD, gpus=1)
     holders = [join(floor, key, has=(6 * GIB, 0)) for key in "ab"]
@@ -121,6 +131,30 @@ def test_those_side_by_side_in_the_way_of_a_claim_are_asked_at_one_moment() -> N
     floor.pass_time(0.2)
     assert floor.seats[early].asked
     assert floor.seats[late].asked
+
+
+def test_a_gang_behind_a_single_container_does_not_lengthen_the_turn_before_it() -> None:
+    floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False), gpus=2)
+    holder = join(floor, "holder")
+    floor.want(holder, "GPU-1")
+    gang = join(floor, "gang", 1, 2, mode=Mode.GANG)
+    floor.turns.containers["gang"].shares["GPU-1"].virtual = 10.0
+    floor.want(join(floor, "single"), "GPU-1")
+    floor.want(gang, "GPU-1", "GPU-2")
+    floor.pass_time(1.0)
+
+    assert floor.seats[holder].asked
+
+
+def test_a_holder_is_told_once_however_many_come_to_wait() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"], quantum=1.0, side_by_side=False), gpus=1)
+    for key in ("holder", "a"):
+        floor.want(join(floor, key), "GPU-1")
+    floor.pass_time(0.1)
+    floor.turns.grants.settle([floor.turns.gpu("GPU-1")], floor.now)
+    floor.carry_out()
+
+    assert len([order for order in floor.history if "message=Wanted(" in order]) == 1
 
 
 def test_a_gang_that_is_passed_over_ages_under_a_policy_without_age_too() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.pods import container, pod
 from tests.webhook.cases import OPTED_IN, review_of
-from webhook.admission.decision import Stage, Volumes, gather
+from webhook.admission.decision import Stage, Volumes, decide, gather
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import policy_of
 from webhook.admission.pod import read_pod
@@ -166,3 +166,41 @@ def test_a_label_without_a_vgpu_is_found_in_any_namespace_but_the_systems() -> N
     assert rule.find(gather(read_pod(made), policy_of("a", {}, {}))) == ("nvshare.com/vgpu",)
     assert rule.find(gather(read_pod(pod(container("main", None))), policy_of("a", {}, {}))) == ()
     assert list(_answer(made, namespace={}).decision.codes) == ["LabelWithoutVgpu"]
+
+
+def test_a_warning_stands_in_the_answer() -> None:
+    response = _response(_answer(pod(container("main", 1)), namespace={"nvshare.com/injection": "warn"}))
+
+    (warning,) = response["warnings"]
+    assert "would complete this pod" in warning
+
+
+@pytest.mark.parametrize(("default", "problems"), [("1Gi", 0), ("2Gi", 1)])
+def test_a_default_may_be_as_large_as_its_ceiling_and_not_larger(default: str, problems: int) -> None:
+    words = {"nvshare.com/default-memory": default, "nvshare.com/max-memory": "1Gi"}
+
+    assert len(policy_of("team-a", OPTED_IN, words).problems) == problems
+
+
+def test_a_quantity_that_the_api_server_refuses_is_named_in_a_file() -> None:
+    made = pod(container("main", None), container("good", 1))
+    made["spec"]["containers"][0]["resources"] = {"limits": {"nvshare.com/gpu": "-2"}}
+
+    decision = decide(gather(read_pod(made), policy_of("team-a", OPTED_IN, {})), Stage.OFFLINE)
+
+    assert "IllegalQuantity" in decision.codes
+    assert "container 'main'." in decision.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "vgpus"), [("annotations", 1), ("labels", 1), ("annotations", None), ("labels", None)]
+)
+@pytest.mark.parametrize("number", [1000, 1001])
+def test_a_pod_with_a_vgpu_has_a_thousand_keys_of_a_kind_at_most(kind: str, vgpus: int | None, number: int) -> None:
+    made = pod(container("main", vgpus))
+    made["metadata"][kind] = {f"k{index}": "" for index in range(number)}
+    is_refused = number > 1000 and vgpus is not None
+
+    found = _answer(made).decision
+    assert list(found.codes) == (["PodTooLarge"] if is_refused else [])
+    assert (f"{number} {kind} (at most 1000)" in found.message) is is_refused
