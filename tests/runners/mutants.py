@@ -146,6 +146,7 @@ def _reimported(survey: Survey, at_once: int) -> dict[str, End]:
     ends: dict[str, End] = {}
     for job, end in forks.run_all((_job(mutant, survey) for mutant in survey.left), at_once=at_once):
         ends[job.name] = end
+        survey.say_survivor(job.name, end)
         if len(ends) % 25 == 0 or len(ends) == len(survey.left):
             _say(f"{len(ends)} of {len(survey.left)} with an import")
     return ends

@@ -1,6 +1,6 @@
 """The hook in front of NVIDIA's own libcuda.so.1, on a machine without a card.
 
-The library is proprietary and optional: `python -m testbed.nvidia_driver` fetches it once.  Without it these tests are
+The library is proprietary and optional: `python -m testbed.libcuda` fetches it once.  Without it these tests are
 skipped and counted.  `make drills ROOM=hook` fetches it by itself.
 """
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.nvidia_driver.pins import DRIVERS, Driver
-from testbed.nvidia_driver.supply import cached, remedy
+from testbed.libcuda.pins import DRIVERS, Driver
+from testbed.libcuda.supply import cached, remedy
 from tests.hook.support.machine import HOOK
 from tests.hook.support.own_driver import Compared, OwnDriver, bases, compare, unknown_forms, wrapped
 from tests.hook.support.swapless import build_without
@@ -99,7 +99,7 @@ void *ask(const char *name) {
 
 
 def test_a_library_that_is_loaded_with_deepbind_finds_the_hook(own: OwnDriver, tmp_path: Path) -> None:
-    """As Julia loads every library (`RTLD_LAZY | RTLD_DEEPBIND`): libc's own dlsym comes before the hook's there."""
+    """Find the hook where libc's own dlsym comes first: Julia loads every library with RTLD_DEEPBIND."""
     library = tmp_path / "libdeep.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=DEEP, text=True, check=True)
 

@@ -1,6 +1,6 @@
 """NVIDIA's own libcuda.so.1 bare and under the hook: what both answer, and what the library exports.
 
-The library is fetched, never kept in the repository (testbed/nvidia_driver).
+The library is fetched, never kept in the repository (testbed/libcuda).
 There is no card here, so `cuInit` says 100.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hook.driver.generate import read_table
-from testbed.nvidia_driver.pins import Driver
+from testbed.libcuda.pins import Driver
 from tests.hook.support.headers import FOLDERS, read_versions
 from tests.hook.support.machine import DRIVER as SOFTWARE
 from tests.hook.support.machine import HOOK, ROOT, compiled

@@ -108,6 +108,41 @@ def test_a_claim_drains_when_the_last_holder_in_its_way_has_had_its_time() -> No
     assert floor.turns.containers["gang"].requests["GPU-1"].drain_at == pytest.approx(1.5)
 
 
+def test_those_side_by_side_in_the_way_of_a_claim_are_asked_at_one_moment() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"]), capacity=CARD, gpus=1)
+    early, late = (join(floor, key, has=(5 * GIB, 0), quantum=1.0) for key in ("early", "late"))
+    floor.want(early, "GPU-1")
+    floor.pass_time(0.5)
+    floor.want(late, "GPU-1")
+    floor.want(join(floor, "large", has=(14 * GIB, 0), quantum=1.0), "GPU-1")
+    floor.pass_time(0.9)
+    assert not floor.seats[early].asked | floor.seats[late].asked
+
+    floor.pass_time(0.2)
+    assert floor.seats[early].asked
+    assert floor.seats[late].asked
+
+
+def test_a_gang_that_is_passed_over_ages_under_a_policy_without_age_too() -> None:
+    floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False, age_turns=1), gpus=2)
+    singles = [join(floor, key) for key in "ab"]
+    for process in singles:
+        floor.want(process, "GPU-1")
+    gang = join(floor, "gang", 1, 2, mode=Mode.GANG)
+    floor.turns.containers["gang"].shares["GPU-1"].virtual = 100.0
+    floor.want(gang, "GPU-1", "GPU-2")
+    request: Request = floor.turns.containers["gang"].requests["GPU-1"]
+    aged = []
+    for _ in range(3):
+        (key,) = floor.open_on("GPU-1")
+        process = singles["ab".index(key)]
+        floor.done(process, next(iter(floor.seats[process].turns)), "idle")
+        floor.want(process, "GPU-1")
+        aged.append(request.aged)
+
+    assert aged == [False, False, True]  # three containers on the GPU
+
+
 def test_a_request_ages_once_and_keeps_its_place() -> None:
     floor = Floor(Rules(policy=POLICIES["sjf"], side_by_side=False), gpus=1)
     for key in "habc":

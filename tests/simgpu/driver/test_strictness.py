@@ -36,7 +36,7 @@ def foreign_event() -> list[str]:
 
 
 def test_an_event_is_recorded_in_streams_of_its_own_context_only(make_machine: Callable[..., Machine]) -> None:
-    """cuEventRecord: "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE".
+    """Hold to cuEventRecord: "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE".
 
     cuCtxRecordEvent says the same; cuStreamWaitEvent: "hEvent may be from a different context or device than hStream".
     """
@@ -89,7 +89,7 @@ def green_context() -> tuple[list[str], dict[str, Any]]:
 def test_a_green_context_s_stream_names_it_and_the_old_question_is_refused(
     make_machine: Callable[..., Machine],
 ) -> None:
-    """cuStreamGetCtx of CUDA 12: "will return CUDA_ERROR_NOT_SUPPORTED for streams created via cuGreenCtxStreamCreate".
+    """Hold to cuStreamGetCtx of CUDA 12: NOT_SUPPORTED "for streams created via cuGreenCtxStreamCreate".
 
     cuStreamGetCtx_v2: "the green context in pGreenCtx and the primary context of the associated device in pCtx".
     """
@@ -118,7 +118,7 @@ def use_destroyed() -> list[str]:
 def test_a_destroyed_context_is_refused_or_ends_the_program_as_the_setting_says(
     make_machine: Callable[..., Machine],
 ) -> None:
-    """cuCtxDestroy: "It is the responsibility of the calling function to ensure that no API call issues using ctx"."""
+    """Hold to cuCtxDestroy: the caller is "to ensure that no API call issues using ctx while … executing"."""
     machine = make_machine()
     with machine.client() as client:
         assert client.call(use_destroyed) == ["INVALID_CONTEXT"] * 3
@@ -132,7 +132,7 @@ def test_a_destroyed_context_is_refused_or_ends_the_program_as_the_setting_says(
 def test_a_call_after_the_driver_s_exit_handler_is_refused_or_ends_the_program(
     misuse: str, code: int, said: str, machine: Machine, tmp_path: Path
 ) -> None:
-    """CUDA_ERROR_DEINITIALIZED: "the CUDA driver is in the process of shutting down"."""
+    """Hold to CUDA_ERROR_DEINITIALIZED: "the CUDA driver is in the process of shutting down"."""
     program = tmp_path / "late"
     subprocess.run(["gcc", "-O2", PROGRAMS / "late.c", "-o", program, f"-L{BUILD}", "-lcuda"], check=True)
 

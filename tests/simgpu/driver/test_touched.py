@@ -44,7 +44,7 @@ def take_turns(machine: Machine, megabytes: int, **settings: str) -> float:
 def test_only_the_part_that_kernels_touch_is_paged(
     touched: str, pages: bool, make_machine: Callable[..., Machine]
 ) -> None:
-    """A program that allocates three quarters of a card and uses little of it costs a switch nothing."""
+    """Let a program that allocates three quarters of a card, and uses little of it, cost a switch nothing."""
     paged = take_turns(make_machine(SMALL_CARD, **SMALL), 1500, touched=touched)
 
     assert (paged > 1000) is pages
@@ -135,7 +135,7 @@ def settled(process: int | None, before: float) -> float:
 def test_paged_out_bytes_are_the_owner_s_own_memory(
     host_pages: str, grows: bool, make_machine: Callable[..., Machine]
 ) -> None:
-    """uvm_va_block.c: pages that are evicted are charged to the memory cgroup of the process that owns them."""
+    """Hold to uvm_va_block.c: pages that are evicted are charged to the memory cgroup of the process that owns them."""
     machine = make_machine("1xT4-400MB", **TINY)
     with machine.client(host_pages=host_pages) as owner, machine.client(host_pages=host_pages) as neighbour:
         for client in (owner, neighbour):
@@ -171,7 +171,7 @@ def memory_group(megabytes: int) -> Iterator[Path]:
 
 
 def test_a_neighbour_s_turn_may_kill_the_owner_whose_limit_is_too_small(make_machine: Callable[..., Machine]) -> None:
-    """A pod with little host memory and much on the card: what is pushed out of the card counts against its limit."""
+    """Count what is pushed out of the card against the owner's limit: a pod with little host memory ends."""
     machine = make_machine("1xT4-400MB", **TINY)
     with memory_group(100) as group:
         with machine.client(host_pages="on") as owner, machine.client() as neighbour:

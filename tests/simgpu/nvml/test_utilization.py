@@ -38,7 +38,7 @@ def samples_over(seconds: float) -> list[tuple[int, int, int]]:
 
 
 def test_samples_are_of_whole_sixths_of_a_second_and_each_is_told_once(machine: Machine) -> None:
-    """A sample has a time; a caller passes the last on as `lastSeenTimeStamp` and hears only of newer ones."""
+    """Tell only newer samples to a caller who passes the last one's time on as `lastSeenTimeStamp`."""
     with machine.client() as monitor, machine.client() as worker:
         worker.start(clients.run_kernels, "step_100ms", 14)
         found = monitor.call(samples_over, 1.2)
@@ -53,7 +53,7 @@ def test_samples_are_of_whole_sixths_of_a_second_and_each_is_told_once(machine: 
 
 
 def test_only_processes_that_did_something_in_the_sample_are_listed(machine: Machine) -> None:
-    """One sample a process "that had some non-zero utilization during the last sample period"; else NOT_FOUND."""
+    """List processes "that had some non-zero utilization during the last sample period"; else NOT_FOUND."""
     with machine.client() as monitor, machine.client() as idle, machine.client() as worker:
         idle.call(clients.begin_and_forget)
         assert monitor.call(samples) == "NVMLError_NotFound"
@@ -87,7 +87,7 @@ def test_two_busy_processes_share_the_percents(machine: Machine) -> None:
 
 
 def test_a_card_in_mig_mode_says_it_does_not_support_it(make_machine: Callable[..., Machine]) -> None:
-    """ "On MIG-enabled GPUs, querying process utilization is not currently supported"."""
+    """Hold to "On MIG-enabled GPUs, querying process utilization is not currently supported"."""
     machine = make_machine("1xA100-40GB")
     with machine.client() as monitor:
         assert monitor.call(samples) == "NVMLError_NotFound"

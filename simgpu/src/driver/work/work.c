@@ -189,7 +189,7 @@ static CUresult add_node(CUstream stream, const struct sg_work *work, uint64_t *
     return result == CUDA_SUCCESS ? perform(stream, work) : result;
 }
 
-/* Kernels and copies that follow each other are one entry of the queue: a graph of thousands of nodes is launched at once. */
+/* Kernels and copies that follow each other are one entry of the queue: thousands of nodes are launched at once. */
 CUresult sg_launch_graph(CUgraphExec exec, CUstream stream) {
     uint64_t together = 0;
     CUresult result = CUDA_SUCCESS;

@@ -1,7 +1,7 @@
 /* A thread that looks ten times as often as a switch between containers comes, and touches or gives back pages.
  *
- * What the kernel does with a charge beyond the limit is real: the process is killed by it.  (What UVM does then, a card must
- * show: see simgpu/README.md.)
+ * What the kernel does with a charge beyond the limit is real: the process is killed by it.  What UVM does then, only a
+ * card can show (simgpu/README.md).
  */
 #define _GNU_SOURCE
 #include "host_pages.h"
