@@ -204,3 +204,18 @@ def test_a_pod_with_a_vgpu_has_a_thousand_keys_of_a_kind_at_most(kind: str, vgpu
     found = _answer(made).decision
     assert list(found.codes) == (["PodTooLarge"] if is_refused else [])
     assert (f"{number} {kind} (at most 1000)" in found.message) is is_refused
+
+
+@pytest.mark.parametrize(("labels", "problems"), [(OPTED_IN, 1), ({}, 0)], ids=["opted in", "elsewhere"])
+def test_a_namespace_with_shared_gpus_has_a_thousand_keys_of_a_kind_at_most(
+    labels: dict[str, str], problems: int
+) -> None:
+    words = {f"k{index}": "" for index in range(1001)}
+
+    assert len(policy_of("team-a", labels, words).problems) == problems
+
+
+def test_an_unknown_label_of_a_namespace_is_named() -> None:
+    found = policy_of("team-a", {**OPTED_IN, "nvshare.com/inject": "x"}, {}).problems
+
+    assert found == ("label nvshare.com/inject is not one we know",)
