@@ -25,8 +25,8 @@ native: ## the hook and the software GPU, in build/
 demo: setup ## the main job in a minute: a refused pod, the fix, turns on a software GPU (no root, no cluster)
 	@$(BIN)/python -m testbed.demo
 
-demo-cluster: setup ## the whole story on a real Kubernetes node (root; KEEP=1 leaves it up for playing; FRAMEWORK=torch trains PyTorch)
-	@$(BIN)/python -m testbed.demo.$(if $(FRAMEWORK),framework $(FRAMEWORK),cluster $(if $(KEEP),--keep))
+demo-cluster: setup ## the whole story on a real Kubernetes node (root; KEEP=1 leaves it up for playing)
+	@$(BIN)/python -m testbed.demo.cluster $(if $(KEEP),--keep)
 
 test: setup ## everything, as CI runs it: the tests on a node beside all others
 	@$(BIN)/python -m tests.runners.everything

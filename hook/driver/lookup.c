@@ -40,10 +40,23 @@ static void find_libc(void) {
     real_dlopen = (dlopen_function *)libc_function("dlopen");
 }
 
+/* They return what they found: gcc reads an atomic pointer plainly where it calls through it. */
 static dlsym_function *libc_dlsym(void) {
     if (UNLIKELY(!real_dlsym))
         find_libc();
     return real_dlsym;
+}
+
+static dlvsym_function *libc_dlvsym(void) {
+    if (UNLIKELY(!real_dlvsym))
+        find_libc();
+    return real_dlvsym;
+}
+
+static dlopen_function *libc_dlopen(void) {
+    if (UNLIKELY(!real_dlopen))
+        find_libc();
+    return real_dlopen;
 }
 
 /* ------------------------------------------------------------------------------------------------ the driver */
@@ -183,20 +196,16 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
 
 EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version) {
     const struct entry *entry = UNLIKELY(may_be_ours(name)) ? entry_of(name) : NULL;
-    if (UNLIKELY(!real_dlvsym))
-        find_libc();
     if (LIKELY(!entry))
-        JUMP real_dlvsym(handle, name, version);
-    void *theirs = is_search_order(handle) ? NULL : real_dlvsym(handle, name, version);
+        JUMP libc_dlvsym()(handle, name, version);
+    void *theirs = is_search_order(handle) ? NULL : libc_dlvsym()(handle, name, version);
     return theirs ? swap_found(entry, theirs) : look_up(handle, name, entry);
 }
 
 /* A library that is loaded with RTLD_DEEPBIND finds the driver and the C library's dlsym before ours: it would be without turns
  * and caps.  It is loaded without that flag, which musl does not have. */
 EXPORT void *dlopen(const char *file, int flags) {
-    if (UNLIKELY(!real_dlopen))
-        find_libc();
-    JUMP real_dlopen(file, flags & ~RTLD_DEEPBIND);
+    JUMP libc_dlopen()(file, flags & ~RTLD_DEEPBIND);
 }
 
 /* ------------------------------------------------------------------------------------------------ cuGetProcAddress */

@@ -76,6 +76,15 @@ void flight_mark_at_once(struct segment *segment) {
     lock_release(LOCK_FLIGHT);
 }
 
+void flight_mark_launch(struct segment *segment) {
+    lock_take(LOCK_FLIGHT);
+    mark(segment, true);
+    open_segment(segment, UNKNOWN_NS, 1, now_ns());
+    atomic_store_explicit(&segment->launches_left, 0, memory_order_relaxed);
+    mark(segment, true);
+    lock_release(LOCK_FLIGHT);
+}
+
 void flight_flush(int gpu) {
     lock_take(LOCK_FLIGHT);
     FOR_EACH_SLOT(slot)

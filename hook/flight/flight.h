@@ -43,6 +43,7 @@ void flight_set_waited(int gpu, bool is_waited, uint64_t quiet_ns);
 /* Records an event behind the work of the segment, which is used for other work then.  Under the lock. */
 void flight_close(struct segment *segment);
 void flight_mark_at_once(struct segment *segment); /* the same, without the lock */
+void flight_mark_launch(struct segment *segment);  /* records an event behind a launch that was not granted */
 /* Records an event behind the work that is still in a stream, before the stream is destroyed. */
 void flight_end_stream(CUstream stream);
 void flight_end_thread(struct slot *slot);

@@ -32,6 +32,7 @@
 #define NO_TURN (UINT64_C(1) << 32) /* equals no word */
 #define SEGMENTS 8
 #define RECENT 16
+#define ON_ALL UINT32_MAX
 
 /* A GPU of this container; its place in `gpus` never changes.  One cache line: every launch reads it, turns write it. */
 struct gpu {
@@ -62,7 +63,7 @@ struct recent {
 };
 
 struct slot {
-    _Atomic uint32_t in; /* 0, or 1 + the GPU that this thread's driver call is for */
+    _Atomic uint32_t in; /* 0, or 1 + the GPU that this thread's driver call is for, or ON_ALL */
     uint64_t unpaused_until_ns; /* until then launches enter without a pause: the program measures their time */
     bool marks_at_once;  /* the launch that is under way gets an event as soon as the driver has taken it */
     atomic_bool taken;

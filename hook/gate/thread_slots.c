@@ -49,9 +49,11 @@ void slot_give_back(struct slot *slot) {
 }
 
 bool slots_clear(int gpu) {
-    FOR_EACH_SLOT(slot)
-        if (atomic_load(&slot->in) == (uint32_t)gpu + 1)
+    FOR_EACH_SLOT(slot) {
+        uint32_t in = atomic_load(&slot->in);
+        if (in == (uint32_t)gpu + 1 || in == ON_ALL)
             return false;
+    }
     return true;
 }
 

@@ -135,3 +135,45 @@ struct slot *launch_begin_slowly(CUstream stream, const struct key *key) {
             return slot;
     }
 }
+
+/* ------------------------------------------------------------------------------------------------ several GPUs */
+
+/* A partner may need this very launch while the gate of one GPU is shut (turns_wait): that gate counts as open. */
+static bool try_together(struct slot *slot, const CUstream *streams, unsigned count) {
+    uint64_t passed = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct segment *segment = segment_for(slot, streams[i]);
+        if (segment && !turns_wait(segment->gpu, slot)) {
+            passed |= UINT64_C(1) << segment->gpu;
+            slot_clear_in(slot);
+        }
+    }
+    atomic_exchange(&slot->in, ON_ALL);
+    for (unsigned i = 0; i < count; i++) {
+        struct segment *segment = segment_for(slot, streams[i]);
+        if (segment && !(passed >> segment->gpu & 1) && !gate_is_open(segment->gpu))
+            return false;
+    }
+    return true;
+}
+
+struct slot *launch_begin_together(const CUstream *streams, unsigned count) {
+    NOT_CANCELLED;
+    struct slot *slot = turns_ready() ? launch_slot() : NULL;
+    if (!slot || atomic_load_explicit(&slot->in, memory_order_relaxed))
+        return NULL;
+    while (!try_together(slot, streams, count))
+        slot_clear_in(slot);
+    return slot;
+}
+
+void launch_end_together(struct slot *slot, const CUstream *streams, unsigned count) {
+    NOT_CANCELLED;
+    for (unsigned i = 0; slot && i < count; i++) {
+        struct segment *segment = segment_for(slot, streams[i]);
+        if (segment)
+            flight_mark_launch(segment);
+    }
+    if (slot)
+        slot_clear_in(slot);
+}

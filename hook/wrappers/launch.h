@@ -11,6 +11,11 @@ struct slot *launch_begin_slowly(CUstream stream, const struct key *key);
 void launch_mark_at_once(struct slot *slot);
 struct slot *launch_slot(void); /* the slot of this thread, created when needed; NULL when there is no memory for one */
 
+/* For one launch into the streams of several GPUs: it has a turn on all of them at the same time, and is in flight on each.
+ * launch_end_together is called with the result, even if that is NULL. */
+struct slot *launch_begin_together(const CUstream *streams, unsigned count);
+void launch_end_together(struct slot *slot, const CUstream *streams, unsigned count);
+
 /* The record of this kind of work, if this thread has it at hand; else NULL. */
 INLINE struct measured *recently_measured(struct slot *slot, const struct key *key) {
     struct recent *recent = slot->last;

@@ -1,7 +1,4 @@
 /* The wrappers of streams that end, and of launches whose stream stands in a structure. */
-#include "driver/contexts.h"
-#include "gate/thread_slots.h"
-#include "turns/turns.h"
 #include "wrappers/wrap.h"
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { END_STREAM(cuStreamDestroy_v2, hStream); }
@@ -32,22 +29,17 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgr
     INSTANTIATE(cuGraphInstantiateWithParams_ptsz, CU_STREAM_PER_THREAD);
 }
 
-/* One kernel over several GPUs: a turn on each of them first, then the gate of the first. */
+/* One kernel over several GPUs. */
 EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices,
                                                      unsigned int flags) {
     if (!DRIVER_HAS(cuLaunchCooperativeKernelMultiDevice))
         return CUDA_ERROR_NOT_FOUND;
-    CUcontext context;
-    for (unsigned int i = 0; launchParamsList && i < numDevices && turns_ready(); i++) {
-        int gpu = locate(launchParamsList[i].hStream, &context);
-        if (gpu >= 0 && launch_slot() && !turns_wait(gpu, own_slot))
-            launch_end(own_slot);
-    }
-    const struct key key = plain_key((uintptr_t)(launchParamsList ? launchParamsList->function : NULL), numDevices);
-    struct slot *slot = launch_begin(launchParamsList && numDevices ? launchParamsList->hStream : NULL, &key);
-    if (IS_REFUSED(slot))
-        return CUDA_ERROR_NOT_PERMITTED;
+    CUstream streams[NVSHARE_SHARED_MEMORY_MOST_GPUS];
+    unsigned int count = launchParamsList && numDevices <= NVSHARE_SHARED_MEMORY_MOST_GPUS ? numDevices : 0;
+    for (unsigned int i = 0; i < count; i++)
+        streams[i] = launchParamsList[i].hStream;
+    struct slot *slot = launch_begin_together(streams, count);
     CUresult result = driver.cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
-    launch_end(slot);
+    launch_end_together(slot, streams, count);
     return result;
 }

@@ -6,7 +6,8 @@ import time
 
 from testbed.frameworks import standins, wheels
 from testbed.frameworks.errors import FrameworksError
-from testbed.frameworks.running import Bench, run_step
+from testbed.frameworks.hardware import Cards, Hardware, SoftwareGpus
+from testbed.frameworks.running import run_step
 from testbed.frameworks.showing import HEAD, lines
 from testbed.frameworks.table import STEPS
 from testbed.frameworks.verdict import Setting
@@ -17,31 +18,33 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("what", nargs="?", choices=("table", "lock"), default="table")
     parser.add_argument("--only", default="", help="run the steps whose names contain one of these, a,b,c")
     parser.add_argument("--said", action="store_true", help="show what a failed step's processes wrote")
+    parser.add_argument("--card", action="store_true", help="on real cards, with NVIDIA's own libraries")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.what == "lock":
             wheels.lock()
             return 0
-        return table(chosen.only, is_said=chosen.said)
+        return table(prepare(is_card=chosen.card), chosen.only, is_said=chosen.said)
     except FrameworksError as error:
         print(f"frameworks: {error}\n  fix: {error.fix}", file=sys.stderr)
         return 1
 
 
-def prepare() -> Bench:
-    """Return the frameworks and the stand-ins; fetch and build what is not in the cache."""
+def prepare(*, is_card: bool) -> Hardware:
+    """Return the GPUs with what runs on them; fetch and build what is not in the cache."""
+    if is_card:
+        return Cards(wheels.install(print, wheels.CARD_LOCKS))
     found = wheels.install(print)
-    return Bench(found, standins.build(found.that_need_libraries(), found.headers, say=print))
+    return SoftwareGpus(found, standins.build(found.that_need_libraries(), found.headers, say=print))
 
 
-def table(only: str, *, is_said: bool) -> int:
+def table(hardware: Hardware, only: str, *, is_said: bool) -> int:
     began = time.monotonic()
-    bench = prepare()
     failed = 0
     print(HEAD, flush=True)
     wanted = only.lower().split(",")
     for step in (step for step in STEPS if any(each in step.name.lower() for each in wanted)):
-        result = run_step(bench, step)
+        result = run_step(hardware, step)
         print("\n".join(lines(result)), flush=True)
         if result.faults():
             failed += 1

@@ -24,14 +24,10 @@ from testbed.frameworks.table import Step
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
-SIMGPU, HOOK = BUILD / "simgpu", BUILD / "hook" / "libnvshare.so"
+HOOK = BUILD / "hook" / "libnvshare.so"
 READY_SECONDS = 30.0
 END_SECONDS = 10.0
 POLL_SECONDS = 0.02
-OVERLAP = "4"
-KERNEL_TIME = "20us"
-DATA_BYTES = "16MB"
-"""The host moves the bytes of a copy while it is submitted: that much of each allocation is enough to compare."""
 COMPETITOR = "competitor"
 STEP = "step"
 
@@ -44,33 +40,9 @@ class Containers:
     competitor: Mapping[str, str]
 
 
-def software_gpu(folder: Path, step: Step) -> dict[str, str]:
-    """Return the environment that puts a process on this run's software GPUs."""
-    return {
-        "LD_LIBRARY_PATH": str(SIMGPU),
-        "SIMGPU_FILE": str(folder / "gpus"),
-        "SIMGPU_DEVICES": step.devices,
-        "SIMGPU_OVERLAP": OVERLAP,
-        "SIMGPU_KERNEL_TIME": KERNEL_TIME,
-        "SIMGPU_DATA_BYTES": DATA_BYTES,
-    }
-
-
-def uuids_of(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Ask the software GPU for its devices."""
-    done = subprocess.run(
-        [SIMGPU / "simgpu", "devices"], env=dict(environ), capture_output=True, text=True, check=False
-    )
-    found = tuple(line.split()[1] for line in done.stdout.splitlines())
-    if not found:
-        raise StepError(f"the software GPU says: {done.stderr.strip()}", "run `make native`")
-    return found
-
-
 @contextmanager
-def daemon(folder: Path, step: Step, environ: Mapping[str, str]) -> Iterator[Containers]:
-    """Run a scheduler daemon for two containers while the block runs."""
-    uuids = uuids_of(environ)
+def daemon(folder: Path, step: Step, environ: Mapping[str, str], uuids: Sequence[str]) -> Iterator[Containers]:
+    """Run a scheduler daemon for two containers, which both have these GPUs, while the block runs."""
     allocations = folder / "a"
     facts = PodFacts(uid="step", mode=step.mode, memory=step.memory, allocation=step.allocation)
     first = _allocate(allocations, 0, uuids, facts)
@@ -105,15 +77,6 @@ def _hooked(folder: Path, allocation: Path, label: str) -> dict[str, str]:
         names.ENV_LOG: "summary",
         "SIMGPU_LABEL": label,
     }
-
-
-@contextmanager
-def competitor(folder: Path, environ: Mapping[str, str], devices: int) -> Iterator[None]:
-    """Keep all devices wanted while the block runs."""
-    listed = ",".join(map(str, range(devices)))
-    command = [str(SIMGPU / "burn"), "--devices", listed, "--kernel-ms", "5", "--seconds", "3600", "--quiet"]
-    with running(command, folder / "competitor.log", environ):
-        yield
 
 
 @contextmanager

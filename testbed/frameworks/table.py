@@ -101,7 +101,8 @@ TWO = "2xA100-40GB"
 
 
 def _two(name: str, program: str, argument: str, *, mode: Mode = Mode.GANG, **expect: object) -> Step:
-    return Step(name=name, program=program, argument=argument, devices=TWO, mode=mode, expect=expect)
+    """Build a step of two GPUs; two busy processes on two processors differ by themselves, so it may be slower."""
+    return Step(name=name, program=program, argument=argument, devices=TWO, mode=mode, expect=expect, slowest=2.0)
 
 
 def _more(name: str, argument: str, seconds: float = 60.0, **expect: object) -> Step:
@@ -109,7 +110,7 @@ def _more(name: str, argument: str, seconds: float = 60.0, **expect: object) -> 
 
 
 def _shared(name: str, argument: str, kind: AllocationKind, **expect: object) -> Step:
-    """Tensors between processes: managed memory has no handle, and the refusal must name the annotation."""
+    """Build a step of tensors between processes: managed memory has no handle, and the refusal names the annotation."""
     is_plain = kind is AllocationKind.PLAIN
     return Step(
         name=f"{name}, {kind.value}",

@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from testbed.frameworks.errors import FrameworksError, NotCachedError
 
 HERE = Path(__file__).parent
 LOCKS = {"wheels": HERE / "requirements.txt", "headers": HERE / "headers.txt"}
+CARD_LOCKS = {**LOCKS, "card": HERE / "card.txt"}
+"""On a real card NVIDIA's own libraries lie beside the frameworks."""
 NEEDED = ((3, 11), "x86_64")
 ENOUGH_BYTES = 8_000_000_000
 
@@ -67,24 +69,25 @@ def cached() -> Wheels:
     return Wheels(folder)
 
 
-def install(say: cache.Say) -> Wheels:
+def install(say: cache.Say, locks: Mapping[str, Path] = LOCKS) -> Wheels:
     """Return the wheels; fetch them into the cache where they are not there."""
     reason = why_not()
     if reason:
         raise NotCachedError(reason, "run `make frameworks` on such a machine")
-    return Wheels(cache.filled(_name(), lambda folder: _fill(folder, say), say=say))
+    return Wheels(cache.filled(_name(locks), lambda folder: _fill(folder, say, locks), say=say))
 
 
-def _name() -> str:
-    return f"frameworks-{cache.digest(*(path.read_bytes() for path in LOCKS.values()))}"
+def _name(locks: Mapping[str, Path] = LOCKS) -> str:
+    return f"frameworks-{cache.digest(*(path.read_bytes() for path in locks.values()))}"
 
 
-def _fill(folder: Path, say: cache.Say) -> None:
+def _fill(folder: Path, say: cache.Say, locks: Mapping[str, Path]) -> None:
     say(f"fetching the frameworks' wheels into {folder.parent} (5 GB, some minutes)")
     _run(sys.executable, "-m", "venv", str(folder / "venv"))
     pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pip += ["--no-deps", "--no-cache-dir", "--require-hashes"]
-    _run(*pip, "-r", str(LOCKS["wheels"]))
+    for name in (name for name in locks if name != "headers"):
+        _run(*pip, "-r", str(locks[name]))
     _run(*pip, "--target", str(folder / "headers"), "-r", str(LOCKS["headers"]))
 
 
@@ -121,8 +124,3 @@ def _line(package: dict[str, dict[str, object]]) -> str:
     metadata, info = package["metadata"], package["download_info"]["archive_info"]
     assert isinstance(info, dict)
     return f"{metadata['name']}=={metadata['version']} --hash=sha256:{info['hashes']['sha256']}\n"
-
-
-def libraries_of(folders: Sequence[Path]) -> str:
-    """Return the library path in which these folders come first, in this order."""
-    return ":".join(map(str, folders))

@@ -49,7 +49,7 @@ class Bed:
 
     @cached_property
     def core(self) -> Any:
-        """The core API, asked often: kubectl would cost a third of a second of processor time each time."""
+        """Return the core API; to ask by kubectl would cost a third of a second of processor time each time."""
         return self.house.plane.core
 
     @cached_property

@@ -85,7 +85,7 @@ KINDS = (
     ),
     NodeKind(
         name="host-auto-spec",
-        what="the same as its packages install it: nvidia.yaml is refreshed at boot",
+        what="toolkit 1.20 as its packages install it: the same, and nvidia.yaml is refreshed at boot",
         installed=Installed.HOST,
         is_default=True,
         specs=(Spec.GPU,),
@@ -109,7 +109,7 @@ KINDS = (
     ),
     NodeKind(
         name="operator-device-plugin",
-        what="the same with NVIDIA's device plugin beside ours",
+        what="operator-25.10 with NVIDIA's device plugin beside ours",
         installed=Installed.OPERATOR,
         mode="cdi",
         specs=(Spec.MANAGEMENT, Spec.DEVICE_PLUGIN),
@@ -145,7 +145,7 @@ KINDS = (
     ),
     NodeKind(
         name="hardened-no-spec",
-        what="the same on a host whose specs were never generated: the runtime ignores the environment",
+        what="hardened on a host whose specs were never generated",
         installed=Installed.HOST,
         is_default=True,
         takes_variable=False,

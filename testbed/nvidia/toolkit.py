@@ -25,8 +25,9 @@ _OPERATOR_FOLDER = "/usr/local/nvidia"
 _STAND_IN = Path(__file__).with_name("container_cli.py")
 _CLI = "nvidia-container-cli"
 _FILES = {
-    Spec.GPU: "/var/run/cdi/nvidia.yaml",
-    Spec.DEVICE_PLUGIN: "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
+    Spec.GPU: "/run/cdi/nvidia.yaml",
+    Spec.DEVICE_PLUGIN: "/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
+    Spec.MANAGEMENT: "/run/cdi/management.nvidia.com-gpu.yaml",
 }
 
 
@@ -41,7 +42,7 @@ def install(node: Node, kind: NodeKind, *, say: Say) -> Process | None:
         daemon = None
         _install_on_host(node, kind, folder)
     for spec in kind.specs:
-        if spec in _FILES:
+        if spec is not Spec.MANAGEMENT:  # the operator's installer has written that one
             generate(node, kind, spec)
     return daemon
 
@@ -143,7 +144,7 @@ def _point_to_modules(node: Node) -> None:
 def wait_for(node: Node, kind: NodeKind, daemon: Process | None) -> None:
     """Wait until what goes on running has done its part."""
     if daemon is not None:
-        spec = node.path("/run/cdi") / "management.nvidia.com-gpu.yaml"
+        spec = node.path(_FILES[Spec.MANAGEMENT])
         wait_until(spec.exists, what=f"{kind.name}: the operator's spec is there", seconds=30, needs=(daemon,))
 
 

@@ -1,4 +1,4 @@
-"""`make gpu-check`: the bench tables that do not depend on the software GPU, on a real card.
+"""`make gpu-check`: the bench tables that do not depend on the software GPU, and the frameworks' table, on a real card.
 
 Without a card it prints "not run" and why, and this is no failure.  The software GPU is never taken for a card.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -55,7 +56,7 @@ def main() -> int:
         return 0
     for row in rows():
         sys.stdout.write(f"  {row.line()}\n")
-    return 0
+    return subprocess.run([sys.executable, "-m", "testbed.frameworks", "--card"], check=False).returncode
 
 
 if __name__ == "__main__":

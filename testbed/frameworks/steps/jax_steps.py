@@ -34,7 +34,7 @@ def grad() -> Facts:
 
 
 def preallocation() -> Facts:
-    """XLA takes three quarters of the card before the first array."""
+    """Show that XLA takes three quarters of the card before the first array."""
     jnp.ones((16,)).block_until_ready()
     stats = jax.devices()[0].memory_stats()
     return {"limit": stats["bytes_limit"], "has_taken": stats["bytes_limit"] > 0}

@@ -7,7 +7,7 @@ from testbed.frameworks.steps.report import Facts, tell
 
 
 def onnxruntime() -> Facts:
-    """A graph of products and additions, built by hand: the onnx package is not needed."""
+    """Run a graph of products and additions, built by hand: the onnx package is not needed."""
     import numpy as np
     import onnxruntime as ort
 
@@ -51,7 +51,7 @@ def tinygrad() -> Facts:
 
 
 def triton() -> Facts:
-    """Triton's own launcher speaks to the driver without a runtime."""
+    """Run a kernel by Triton's own launcher, which speaks to the driver without a runtime."""
     import torch
     import triton as tr
     import triton.language as tl

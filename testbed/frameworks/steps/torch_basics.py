@@ -21,7 +21,7 @@ def init() -> Facts:
 
 
 def copies() -> Facts:
-    """Copies move data on the software GPU, so what comes back is what went out."""
+    """Compare what comes back with what went out: copies move data on the software GPU, too."""
     host = torch.arange(1 << 20, dtype=torch.float32)
     device = host.cuda()
     again = device.clone().cpu()
@@ -39,7 +39,7 @@ def elementwise() -> Facts:
 
 
 def selection() -> Facts:
-    """CUB asks the driver about its kernels; the results are zeros, since kernels compute nothing."""
+    """Call what CUB does: it asks the driver about its kernels.  The results are zeros; kernels compute nothing."""
     value = torch.rand(100_000, device="cuda")
     ordered, _ = value.sort()
     top, _ = value.topk(10)
@@ -64,7 +64,7 @@ def model() -> nn.Module:
 
 
 def train(steps: int = 100) -> Facts:
-    """Train with Adam, and ask for the loss each tenth step, as loops do."""
+    """Run a training loop with Adam, and ask for the loss each tenth step, as loops do."""
     network = model()
     optimizer = torch.optim.Adam(network.parameters())
     losses = 0
@@ -115,7 +115,7 @@ def attention() -> Facts:
 
 
 def lengths() -> Facts:
-    """A batch of another length each step, as text has: most grids are new each time."""
+    """Run a batch of another length each step, as text has: most grids are new each time."""
     layer = nn.TransformerEncoderLayer(256, 4, 512, batch_first=True, dropout=0.0).cuda()
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
     for step in range(100):

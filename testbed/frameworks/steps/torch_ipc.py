@@ -35,7 +35,7 @@ def queue() -> Facts:
 
 
 def _shard(rank: int, buffers: list[torch.Tensor], barrier: "mp.Barrier", answers: "mp.Queue[object]") -> None:
-    """A product each, then add the other rank's part from its own memory, as a custom all-reduce does."""
+    """Add the other rank's part from its own memory after a product, as a custom all-reduce does."""
     torch.cuda.set_device(rank)
     weights = torch.zeros(1024, 1024, device="cuda")
     own, other = buffers[rank], buffers[1 - rank]

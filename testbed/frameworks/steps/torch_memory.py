@@ -23,7 +23,13 @@ def out_of_memory() -> Facts:
     kept.clear()
     torch.cuda.empty_cache()
     after = torch.ones(1000, device="cuda").cpu()
-    return {"error": error, "below_the_card": allocated < 41, "most_of_it": allocated >= 30, "after": list(after.shape)}
+    card = torch.cuda.get_device_properties(0).total_memory / GIB
+    return {
+        "error": error,
+        "below_the_card": allocated <= card,
+        "most_of_it": allocated >= 0.7 * card,
+        "after": list(after.shape),
+    }
 
 
 def snapshot() -> Facts:
@@ -44,7 +50,7 @@ def pool() -> Facts:
 
 
 def grow_and_shrink() -> Facts:
-    """The same under each allocator: PYTORCH_ALLOC_CONF comes from the step's table."""
+    """Run the same under each allocator: PYTORCH_ALLOC_CONF comes from the step's table."""
     for size in (1, 64, 256, 1024, 256, 2048):
         value = torch.empty(size << 20, dtype=torch.uint8, device="cuda")
         value.zero_()
@@ -55,7 +61,7 @@ def grow_and_shrink() -> Facts:
 
 
 def under_a_cap() -> Facts:
-    """What a program can see of its cap, and whether it keeps it."""
+    """Show what a program can see of its cap, and whether it keeps it."""
     free, total = torch.cuda.mem_get_info()
     kept = [torch.empty(GIB, dtype=torch.uint8, device="cuda") for _ in range(4)]
     less, _ = torch.cuda.mem_get_info()

@@ -43,7 +43,7 @@ class Numbers(Dataset):
 
 
 def _load(context: str) -> Facts:
-    """The parent has a context before the workers start, as in every training script."""
+    """Load with worker processes; the parent has a context before they start, as in every training script."""
     loader = DataLoader(Numbers(), batch_size=8, num_workers=2, pin_memory=True, multiprocessing_context=context)
     total = 0.0
     for batch in loader:
@@ -80,7 +80,7 @@ def data_parallel() -> Facts:
 
 
 def notebook() -> Facts:
-    """A cell, a pause, a cell: the pause must not cost the next cell more than a turn."""
+    """Run a cell, a pause, a cell: the pause must not cost the next cell more than a turn."""
     value = torch.rand(1024, 1024, device="cuda")
     for _ in range(3):
         for _ in range(10):

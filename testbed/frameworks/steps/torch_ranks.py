@@ -39,7 +39,7 @@ def _rank(rank: int, work: str, backend: str, folder: str) -> None:
 
 
 def _train(rank: int) -> Facts:
-    """DDP checks at its start that the ranks' models have the same shapes: that data must flow."""
+    """Run a DDP loop: at its start it checks that the ranks' models have the same shapes, so data must flow."""
     network = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).cuda()
     parallel = nn.parallel.DistributedDataParallel(network, device_ids=[rank])
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01)
@@ -51,7 +51,7 @@ def _train(rank: int) -> Facts:
 
 
 def _overlapped(rank: int) -> Facts:
-    """All-reduces of 256 MB in NCCL's own stream while products run in another."""
+    """Run all-reduces of 256 MB in NCCL's own stream while products run in another."""
     gradients = torch.zeros(64 << 20, device="cuda")
     left = torch.rand(2048, 2048, device="cuda")
     for _ in range(5):
@@ -66,7 +66,7 @@ def _overlapped(rank: int) -> Facts:
 
 
 def _messages(rank: int) -> Facts:
-    """Both send and both receive at once, as a pipeline does."""
+    """Send and receive at once in both ranks, as a pipeline does."""
     sent, got = torch.tensor([rank + 1.0] * 16).cuda(), torch.zeros(16, device="cuda")
     for _ in range(20):
         both = [dist.P2POp(dist.isend, sent, 1 - rank), dist.P2POp(dist.irecv, got, 1 - rank)]

@@ -9,7 +9,7 @@ from testbed.frameworks.steps.report import Facts, tell
 
 
 def two_streams() -> Facts:
-    """Copies of a batch in one stream beside the products of the batch before in another, as a prefetcher does."""
+    """Copy a batch in one stream beside the products of the batch before in another, as a prefetcher does."""
     host = torch.zeros(64 << 20, dtype=torch.uint8).pin_memory()
     target = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
     left = torch.rand(2048, 2048, device="cuda")
@@ -26,7 +26,7 @@ def two_streams() -> Facts:
 
 
 def long_copies() -> Facts:
-    """Copies of 256 MB, 21 ms each, beside short products in another stream; one wait at the end of all."""
+    """Copy 256 MB, 21 ms each time, beside short products in another stream; wait once at the end of all."""
     host = torch.zeros(256 << 20, dtype=torch.uint8).pin_memory()
     target = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     left = torch.rand(2048, 2048, device="cuda")
@@ -49,7 +49,7 @@ def long_copies() -> Facts:
 
 
 def threads() -> Facts:
-    """Four threads with a stream each; all wait at the end."""
+    """Run four threads with a stream each; all wait at the end."""
     ended: list[int] = []
 
     def work(number: int) -> None:

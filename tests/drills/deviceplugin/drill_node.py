@@ -103,6 +103,10 @@ DRILLS = [
     ),
     Drill("a restart on the same card, and one after a driver's upgrade", on_node(devices.restarts)),
     Drill("a spec that the runtime has not read yet is not started with", on_node(devices.guarded, odd="dying")),
+    Drill(
+        "restarts after an upgrade, beside a writer and a reader: none with the old driver",
+        on_node(lambda plugin, pods: devices.upgrades(plugin, pods, count(20))),
+    ),
     Drill("several cards, lent slots, the management spec", on_node(devices.sizes_and_sources)),
     Drill("specs malformed, of an unknown version, vanished", on_node(devices.spoilt_specs)),
     Drill(

@@ -1,24 +1,24 @@
-"""`make drills`: every step of the frameworks' table, bare and hooked, and PyTorch pods on a node."""
+"""`make drills`: every step of the frameworks' table, bare, hooked alone, and hooked beside a competitor."""
 
 from collections.abc import Callable
 
-from testbed.cluster.installed import MANIFESTS, empty_house
-from testbed.frameworks import on_node, standins, wheels
+from testbed.frameworks import standins, wheels
 from testbed.frameworks.errors import NotCachedError
-from testbed.frameworks.running import Bench, run_step
+from testbed.frameworks.hardware import SoftwareGpus
+from testbed.frameworks.running import run_step
 from testbed.frameworks.table import STEPS, Step
 from testbed.frameworks.verdict import Setting
 from tests.runners.drills import Drill, count
 
 
-def _bench() -> Bench:
+def _gpus() -> SoftwareGpus:
     found = wheels.cached()
-    return Bench(found, standins.build(found.that_need_libraries(), found.headers, say=lambda _: None))
+    return SoftwareGpus(found, standins.build(found.that_need_libraries(), found.headers, say=lambda _: None))
 
 
 def _drill(step: Step) -> Callable[[], str]:
     def run() -> str:
-        result = run_step(_bench(), step)
+        result = run_step(_gpus(), step)
         faults = result.faults()
         assert not faults, "; ".join(faults)
         return ", ".join(f"{setting.value} {result.runs[setting].seconds:.2f} s" for setting in Setting)
@@ -34,26 +34,13 @@ def _not_run() -> str:
     return "the wheels are here"
 
 
-def _on_a_node() -> str:
-    with empty_house(lambda _: None) as house:
-        on_node.load_image(house, say=lambda _: None)
-        house.apply()
-        house.wait_ready()
-        house.kubectl("apply", "-f", str(MANIFESTS / "samples" / "namespaces.yaml"))
-        trained = on_node.train(house, "team-a", 20.0)
-    assert all(trained.steps.values()), trained.line()
-    assert not trained.overlaps, trained.line()
-    return trained.line()
-
-
 def _drills() -> list[Drill]:
     """List a drill for each step, or where the wheels are not cached one that says so."""
     try:
         wheels.cached()
     except NotCachedError:
         return [Drill("frameworks: the wheels are in the cache", _not_run)]
-    table = [Drill(step.name, _drill(step)) for step in STEPS[: count(len(STEPS))]]
-    return [*table, Drill("PyTorch pods train beside others on a real node", _on_a_node)]
+    return [Drill(step.name, _drill(step)) for step in STEPS[: count(len(STEPS))]]
 
 
 DRILLS = _drills()

@@ -158,3 +158,46 @@ def test_what_a_program_launches_between_two_timing_events_is_not_held_back(
     # The kernels last 1 ms each.  A function that nobody knows would start alone: the first row would show pauses.
     assert min(between for between, _ in times) < 9
     assert statistics.median(call for _, call in times) < 3
+
+
+def test_a_green_contexts_stream_is_waited_for_on_its_own_gpu(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("green"), "step_400ms")
+    try:
+        connection = peer.accept()
+        peer.welcome(connection)
+        connection.hear("want", gpus=peer.gpus[1])
+        turn = peer.grant(connection, 1)
+        assert program.stdout
+        assert program.stdout.readline() == "launched\n"
+        began = time.monotonic()
+        connection.say("yield", turn=turn, grace_ms=5000)
+        connection.hear("done", turn=turn)
+        took = time.monotonic() - began
+    finally:
+        program.kill()
+        _, said = program.communicate()
+        peer.stop()
+
+    assert took > 0.3, said
+
+
+def test_a_launch_over_two_gpus_is_drained_on_both(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("multi_device"), "step_400ms")
+    try:
+        connection = peer.accept()
+        peer.welcome(connection)
+        for gpu in range(2):
+            connection.hear("want", gpus=peer.gpus[gpu])
+            peer.grant(connection, gpu)
+        assert program.stdout
+        assert program.stdout.readline() == "launched\n"
+        began = time.monotonic()
+        connection.say("yield", turn=f"{peer.epoch}.2", grace_ms=5000)
+        connection.hear("done", turn=f"{peer.epoch}.2")
+        took = time.monotonic() - began
+    finally:
+        program.kill()
+        _, said = program.communicate()
+        peer.stop()
+
+    assert took > 0.3, f"the second GPU was given up while the kernel ran on it: {said}"

@@ -50,7 +50,8 @@ def test_a_quantum_for_all_gpus_takes_away_what_one_of_them_had() -> None:
     assert floor.turns.rules.fixed_quantum is None
 
     operator.set_quantum(floor.turns, None, 5.0, floor.now)
-    assert [one.fixed_quantum, floor.turns.rules.fixed_quantum] == [None, 5.0]
+    found: list[float | None] = [one.fixed_quantum, floor.turns.rules.fixed_quantum]
+    assert found == [None, 5.0]
 
 
 # ---------------------------------------------------------------------------------------------- sizes of cards

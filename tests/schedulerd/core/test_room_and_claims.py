@@ -67,6 +67,16 @@ def test_a_container_without_a_turn_may_grow_whatever_rests_on_the_card() -> Non
     assert floor.reserved[b] == 12 * GIB
 
 
+def test_a_holder_that_outgrows_the_card_keeps_it_and_the_others_are_asked() -> None:
+    floor = Floor(Rules(), capacity=CARD, gpus=1)
+    a, b = (join(floor, key, has=(6 * GIB, 0)) for key in "ab")
+    for process in (a, b):
+        floor.want(process, "GPU-1")
+    reserve(floor, a, 12 * GIB)
+
+    assert (bool(floor.seats[a].asked), bool(floor.seats[b].asked)) == (False, True)
+
+
 def test_growth_of_a_container_without_a_turn_asks_no_holder_to_yield() -> None:
     floor = Floor(Rules(), capacity=CARD, gpus=1)
     holders = [join(floor, key, has=(6 * GIB, 0)) for key in "ab"]
@@ -106,6 +116,65 @@ def test_a_claim_drains_when_the_last_holder_in_its_way_has_had_its_time() -> No
     floor.want(join(floor, "gang", 1, 2, mode=Mode.GANG), "GPU-1", "GPU-2")
 
     assert floor.turns.containers["gang"].requests["GPU-1"].drain_at == pytest.approx(1.5)
+
+
+def test_those_side_by_side_in_the_way_of_a_claim_are_asked_at_one_moment() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"]), capacity=CARD, gpus=1)
+    early, late = (join(floor, key, has=(5 * GIB, 0), quantum=1.0) for key in ("early", "late"))
+    floor.want(early, "GPU-1")
+    floor.pass_time(0.5)
+    floor.want(late, "GPU-1")
+    floor.want(join(floor, "large", has=(14 * GIB, 0), quantum=1.0), "GPU-1")
+    floor.pass_time(0.9)
+    assert not floor.seats[early].asked | floor.seats[late].asked
+
+    floor.pass_time(0.2)
+    assert floor.seats[early].asked
+    assert floor.seats[late].asked
+
+
+def test_a_gang_behind_a_single_container_does_not_lengthen_the_turn_before_it() -> None:
+    floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False), gpus=2)
+    holder = join(floor, "holder")
+    floor.want(holder, "GPU-1")
+    gang = join(floor, "gang", 1, 2, mode=Mode.GANG)
+    floor.turns.containers["gang"].shares["GPU-1"].virtual = 10.0
+    floor.want(join(floor, "single"), "GPU-1")
+    floor.want(gang, "GPU-1", "GPU-2")
+    floor.pass_time(1.0)
+
+    assert floor.seats[holder].asked
+
+
+def test_a_holder_is_told_once_however_many_come_to_wait() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"], quantum=1.0, side_by_side=False), gpus=1)
+    for key in ("holder", "a"):
+        floor.want(join(floor, key), "GPU-1")
+    floor.pass_time(0.1)
+    floor.turns.grants.settle([floor.turns.gpu("GPU-1")], floor.now)
+    floor.carry_out()
+
+    assert len([order for order in floor.history if "message=Wanted(" in order]) == 1
+
+
+def test_a_gang_that_is_passed_over_ages_under_a_policy_without_age_too() -> None:
+    floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False, age_turns=1), gpus=2)
+    singles = [join(floor, key) for key in "ab"]
+    for process in singles:
+        floor.want(process, "GPU-1")
+    gang = join(floor, "gang", 1, 2, mode=Mode.GANG)
+    floor.turns.containers["gang"].shares["GPU-1"].virtual = 100.0
+    floor.want(gang, "GPU-1", "GPU-2")
+    request: Request = floor.turns.containers["gang"].requests["GPU-1"]
+    aged = []
+    for _ in range(3):
+        (key,) = floor.open_on("GPU-1")
+        process = singles["ab".index(key)]
+        floor.done(process, next(iter(floor.seats[process].turns)), "idle")
+        floor.want(process, "GPU-1")
+        aged.append(request.aged)
+
+    assert aged == [False, False, True]  # three containers on the GPU
 
 
 def test_a_request_ages_once_and_keeps_its_place() -> None:

@@ -3,7 +3,7 @@
 Each function raises where the behaviour is not what it should be, and returns its figures.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,14 @@ from contract.allocation import key_of
 from contract.words import names
 from contract.words.node import DevicesFrom
 from testbed.cluster.machine.processes import wait_until
-from tests.system.deviceplugin.nvidia_specs import LOOK, SPEC, NvidiaSpecs, Sight, other_writer
+from tests.system.deviceplugin.nvidia_specs import (
+    LOOK,
+    SPEC,
+    NvidiaSpecs,
+    Sight,
+    other_reader,
+    other_writer,
+)
 from tests.system.deviceplugin.on_node import NodePlugin, Pods, vgpu_container, vgpu_pod
 
 STAY = "trap 'exit 0' TERM; sleep 100000 & wait"
@@ -128,6 +135,38 @@ def restarts(plugin: NodePlugin, pods: Pods) -> str:
         (waited,) = waits(plugin, [key])
         assert waited >= 200, "other readers have their time before an older spec's name is used again"
     return f"no wait on the same card; {waited} ms after an upgrade"
+
+
+def upgrades(plugin: NodePlugin, pods: Pods, count: int) -> str:
+    """Restart so many containers after a driver's upgrade, beside a writer and a reader: none has the old driver."""
+    folder = plugin.node.path("/run/cdi")
+    with NvidiaSpecs(plugin) as specs, other_writer(folder, a_second=NOISE_A_SECOND), other_reader(folder, a_second=10):
+        specs.write()
+        specs.wait_for_label(DevicesFrom.NVIDIA_CDI)
+        names_of_pods = [f"u{number}" for number in range(count)]
+        pods.create(*(looking_pod(name, 1, restartPolicy="Always") for name in names_of_pods))
+        pods.wait_for("Running", names_of_pods, seconds=180)
+        before = {name: sight_of(plugin, pods, name) for name in names_of_pods}
+        specs.write(driver="2")
+        for name in names_of_pods:
+            _stop(plugin, pods, name)
+        for name in names_of_pods:
+            log = partial(_last_log, plugin, pods, name)
+            wait_until(partial(_says, log, '"binding": 2'), what=f"{name} was bound anew", seconds=180)
+            sight = Sight.read(log())
+            _check(specs, [sight], driver="2")
+            assert sight.nodes == before[name].nodes, "the same card"
+        failed = len([each for each in names_of_pods if _has_failed_to_mount(plugin, pods, each)])
+    return f"{count} containers, 0 with the old driver; {failed} were refused by the guard first"
+
+
+def _says(log: Callable[[], str], text: str) -> bool:
+    return text in log()
+
+
+def _has_failed_to_mount(plugin: NodePlugin, pods: Pods, name: str) -> bool:
+    events = plugin.core.list_namespaced_event(pods.namespace).items
+    return any(each.involved_object.name == name and "bound-" in (each.message or "") for each in events)
 
 
 def guarded(plugin: NodePlugin, pods: Pods) -> str:

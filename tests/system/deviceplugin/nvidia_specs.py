@@ -146,6 +146,26 @@ def _control_nodes() -> list[Json]:
 
 
 @contextmanager
+def other_reader(folder: Path, *, a_second: int) -> Iterator[None]:
+    """Read every spec of the folder so many times a second, as another runtime on the node does."""
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.wait(1 / a_second):
+            for path in folder.glob("*.json"):
+                with contextlib.suppress(OSError):
+                    path.read_bytes()
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
 def other_writer(folder: Path, *, a_second: int, specs: int = 80) -> Iterator[None]:
     """Rename specs of another maker into the folder, so many a second, as a DRA driver under load would."""
     stop = threading.Event()

@@ -7,7 +7,8 @@ import pytest
 
 from testbed.frameworks import standins, wheels
 from testbed.frameworks.errors import NotCachedError
-from testbed.frameworks.running import Bench, run_step
+from testbed.frameworks.hardware import SoftwareGpus
+from testbed.frameworks.running import run_step
 from testbed.frameworks.table import STEPS, Step
 from tests.plugins.optional import skip_optional
 
@@ -16,16 +17,16 @@ QUICK = [step for step in STEPS if step.is_quick]
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def gpus() -> SoftwareGpus:
     try:
         found = wheels.cached()
     except NotCachedError as error:
         skip_optional(str(error), error.fix)
-    return Bench(found, standins.build(found.that_need_libraries(), found.headers, say=print))
+    return SoftwareGpus(found, standins.build(found.that_need_libraries(), found.headers, say=print))
 
 
 @pytest.mark.parametrize("step", [pytest.param(step, id=step.name) for step in QUICK])
-def test_a_step_does_the_same_bare_hooked_and_beside_a_competitor(bench: Bench, step: Step) -> None:
+def test_a_step_does_the_same_bare_hooked_and_beside_a_competitor(gpus: SoftwareGpus, step: Step) -> None:
     """Speed is the table's matter (`make frameworks`), not a test's."""
-    faults = [fault for fault in run_step(bench, step).faults() if "SLOW" not in fault]
+    faults = [fault for fault in run_step(gpus, step).faults() if "SLOW" not in fault]
     assert not faults, "\n".join(faults)

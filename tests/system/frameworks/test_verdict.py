@@ -55,6 +55,13 @@ def test_what_must_hold_under_the_hook_replaces_the_bare_fact() -> None:
     assert Result(capped, runs).faults() == ["hooked alone: sum is 40, not 8"]
 
 
+def test_an_exception_that_is_expected_under_the_hook_ends_the_step_before_its_facts() -> None:
+    refused = replace(STEP, expect={}, hooked={"raised": "AcceleratorError"})
+    runs = {setting: replace(GOOD, setting=setting, facts={"raised": "AcceleratorError"}) for setting in Setting}
+    runs[Setting.BARE] = GOOD
+    assert Result(refused, runs).faults() == []
+
+
 def test_a_refusal_must_name_its_remedy() -> None:
     refused = replace(STEP, says="nvshare.com/allocation")
     assert [fault for fault in judged(GOOD, refused) if "no word of 'nvshare.com/allocation'" in fault]
