@@ -48,7 +48,7 @@ def test_the_doctors_job_sees_the_node_and_fails_where_something_is_missing(hous
     assert "OK       nvml " in said
     # a software GPU has neither nodes nor specs, and its node no runtime of NVIDIA's
     assert {line.split()[1] for line in faults} - {"device-source"} == {"device-nodes"}, said
-    assert "MISSING  device-nodes    /dev/nvidiactl is not on the node." in said
+    assert "MISSING  device-nodes    /dev/nvidia0 is not on the node." in said
 
 
 # ---------------------------------------------------------------------------------------------- one pod
