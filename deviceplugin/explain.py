@@ -19,23 +19,16 @@ from contract.sharing.scoring import FIGURES, Weights, score
 from contract.wire.load import GpuLoad, decode_load
 from contract.words import names, paths
 from contract.words.device_id import decode
-from deviceplugin.core.gpu_devices import Card, GpuDevices, Question, find_gpu_devices
 from deviceplugin.core.inventory import Rules, take_stock
-from deviceplugin.errors import BadSetting, NoDevices
-from deviceplugin.gpus.cards import Nvml
-from deviceplugin.node import cdi_support
-from deviceplugin.node.cdi_folders import CdiFolders
-from deviceplugin.node.gpu_devices import read_used_before
+from deviceplugin.errors import BadSetting
 from deviceplugin.node.load import ask_for_load
-from deviceplugin.node.state_file import StateFile
-from deviceplugin.settings import DEVICES, SLOTS, STRATEGY, Inject, read_slots_for
+from deviceplugin.settings import DEVICES, SLOTS, STRATEGY, read_slots_for
 
 _NUMA = whole(0, 1023)
-_MINOR = whole(0, 253)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Question:
     """The choice to explain."""
 
     request: Request
@@ -66,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     devices.add_argument("--node-root", default=paths.NODE_ROOT)
 
 
-def read_question(given: argparse.Namespace) -> Choice:
+def read_question(given: argparse.Namespace) -> Question:
     """Return the question that the flags ask; raise `BadSetting`."""
     ids = _ids(sys.stdin.read() if given.available == "-" else given.available)
     must = _ids(given.must)
@@ -75,7 +68,7 @@ def read_question(given: argparse.Namespace) -> Choice:
     uuids = dict.fromkeys(decode(device_id).uuid for device_id in (*ids, *must))
     gpus = [Gpu(uuid=uuid, model="", numa=numa.get(uuid)) for uuid in uuids]
     weights = Weights.read(given.weights) if given.weights else None
-    return Choice(
+    return Question(
         Request(available=ids, must=must, size=_read(SLOTS, given.size, "--size")),
         take_stock(gpus, rules),
         _read(STRATEGY, given.strategy, "--strategy"),
@@ -118,13 +111,15 @@ def _read_load(path: Path) -> tuple[GpuLoad, ...]:
 def explain(given: argparse.Namespace) -> str:
     """Return the table; raise `BadSetting`."""
     if given.devices is not None:
+        from deviceplugin.explain_devices import tell_devices  # a probe loads this module and neither YAML nor NVML
+
         return "\n".join(tell_devices(given))
     if given.available is None or given.size is None:
         raise BadSetting("explain needs --available and --size, or --devices. Give it one of the two questions.")
     return "\n".join(tell(read_question(given)))
 
 
-def tell(question: Choice) -> Iterator[str]:
+def tell(question: Question) -> Iterator[str]:
     """Yield the figures of each GPU, each step with its ranks, and the answer."""
     scores = score(question.loads, question.weights) if question.weights else {}
     taken_weight = question.weights.taken if question.weights else 1.0
@@ -143,44 +138,7 @@ def tell(question: Choice) -> Iterator[str]:
         yield f"{len(steps)} slots on {len(uuids)} GPUs: Allocate would refuse this container (SameGpu)"
 
 
-def tell_devices(given: argparse.Namespace) -> Iterator[str]:
-    """Yield where devices come from on the node with these folders, and what each card's containers would get."""
-    wanted = _read(DEVICES, given.devices, "--devices")
-    cards = _read_cards(given.card) if given.card else _cards_now()
-    folders = CdiFolders(Path(given.static_cdi_folder), Path(given.cdi_folder))
-    root = Path(given.node_root)
-    takes_cdi = StateFile(root / cdi_support.STATE_FILE).read().strip() != Inject.MOUNTS
-    asked = Question(cards, wanted, read_used_before(root), takes_cdi)
-    found = find_gpu_devices(folders.read(), asked)
-    yield found.sentence()
-    for card in cards:
-        number = "unknown" if card.minor is None else f"/dev/nvidia{card.minor}"
-        yield f"{card.uuid} ({number}): {_tell_edits(found, card.uuid)}"
-
-
-def _tell_edits(found: GpuDevices, uuid: str) -> str:
-    try:
-        edits = found.edits_of([uuid])
-    except NoDevices as error:
-        return f"its containers wait. {error}"
-    names = " ".join(str(node["path"]) for node in edits.nodes) or "no device nodes"
-    return f"{names}; {len(edits.mounts)} mounts, {len(edits.hooks)} hooks, {' '.join(edits.env)}"
-
-
-def _read_cards(entries: Sequence[str]) -> tuple[Card, ...]:
-    return tuple(Card(uuid, _read(_MINOR, number, "--card")) for uuid, number in _pairs(entries))
-
-
-def _cards_now() -> tuple[Card, ...]:
-    """Ask NVML; raise `NvmlUnavailable`."""
-    library = Nvml()
-    try:
-        return tuple(Card(gpu.uuid, gpu.minor) for gpu in library.rescan() if not gpu.mig)
-    finally:
-        library.close()
-
-
-def _tell_gpus(question: Choice, scores: Mapping[str, Mapping[str, float]], policy: Policy) -> Iterator[str]:
+def _tell_gpus(question: Question, scores: Mapping[str, Mapping[str, float]], policy: Policy) -> Iterator[str]:
     free = dict.fromkeys(question.inventory.slots_on, 0)
     for device_id in set(question.request.available) - set(question.request.must):
         free[decode(device_id).uuid] += 1

@@ -11,6 +11,8 @@ LEDGER_IN_FLIGHT = 40
 """In a GPU's line of a slot: for how many nanoseconds the process has had work in flight there (8 bytes)."""
 LEDGER_LONGEST = 48
 """In a GPU's line of a slot: the longest launch that the process has learned there, in nanoseconds (8 bytes)."""
+LEDGER_OWN_MANAGED = 56
+"""In a GPU's line of a slot: the pageable bytes that the program asked for as managed memory (8 bytes)."""
 LINE = 64
 """A cache line.  Every word that one side writes and the other reads has a line of its own."""
 

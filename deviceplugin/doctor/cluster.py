@@ -1,7 +1,6 @@
 """Gather what the API server says of this node: versions, our slots, and the runtime classes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from adapters.errors import AdapterError, ApiError
@@ -22,7 +21,6 @@ class NodeAnswer:
     runtime: str = ""
     """As `containerd://2.1.4`."""
     takes_cdi: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def ask_cluster(node_name: str, kubeconfig: str) -> NodeAnswer:
@@ -52,5 +50,4 @@ def _read(node: Json, classes: dict[str, str] | None) -> NodeAnswer:
     runtime, kubelet = str(info.get("containerRuntimeVersion", "")), str(info.get("kubeletVersion", ""))
     slots = str((status.get("allocatable") or {}).get(names.RESOURCE, "0"))
     facts = ClusterFacts(kubelet=kubelet, slots=int(slots) if slots.isdigit() else 0, runtime_classes=classes)
-    labels = (node.get("metadata") or {}).get("labels") or {}
-    return NodeAnswer(facts, runtime, takes_cdi({"runtime": runtime, "kubelet": kubelet}), labels)
+    return NodeAnswer(facts, runtime, takes_cdi({"runtime": runtime, "kubelet": kubelet}))

@@ -13,7 +13,7 @@ from adapters import driver_files
 from deviceplugin.core.doctor import findings
 from deviceplugin.core.doctor.facts import Facts
 from deviceplugin.core.doctor.findings import Finding
-from deviceplugin.core.doctor.gpu_checks import CONTROL_NODES
+from deviceplugin.core.doctor.gpu_checks import names_needed
 from deviceplugin.core.doctor.table import examine
 from deviceplugin.doctor.cluster import ask_cluster
 from deviceplugin.doctor.devices import look_at_cdi
@@ -39,7 +39,7 @@ def gather(settings: Settings, environ: Mapping[str, str]) -> Facts:
     root = node_root(environ)
     nvml = ask_nvml(settings.driver_root)
     answer = ask_cluster(settings.node_name, settings.kubeconfig)
-    needed = [*CONTROL_NODES, *(f"nvidia{gpu.minor}" for gpu in nvml.gpus if gpu.minor is not None)]
+    needed = names_needed(nvml.gpus)
     return Facts(
         kind=read_kind(),
         sees_node=root is not None,

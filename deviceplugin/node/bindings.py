@@ -18,8 +18,8 @@ from deviceplugin.core.binding import Start
 from deviceplugin.core.events import SpecWritten, Tell
 from deviceplugin.core.gpu_devices import GpuDevices
 from deviceplugin.errors import NodeNotReady
+from deviceplugin.node import handshake
 from deviceplugin.node.files import NodeFiles
-from deviceplugin.node.handshake import put_spec
 
 log = logging.getLogger(__name__)
 
@@ -111,5 +111,5 @@ class Bindings:
         allocation = step.allocation
         self.files.write(allocation)
         self.files.prove_binding(allocation)
-        seconds = put_spec(self.files.spec_path(allocation.key), step.spec, step.wait)
+        seconds = handshake.put_spec(self.files.spec_path(allocation.key), step.spec, step.wait)
         self.tell(SpecWritten(allocation, step.wait.value, seconds))

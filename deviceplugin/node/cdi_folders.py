@@ -83,10 +83,15 @@ class CdiFolders:
     def follow(self, on_change: Callable[[], None], is_over: Callable[[float], bool]) -> None:
         """Call `on_change` after each change by others, until `is_over(seconds)` says so."""
         while not is_over(0.0):
-            with Inotify() as watch:
-                folders = [folder for folder in self._folders if _watches(watch, folder)]
-                on_change()  # what has changed while nobody watched
-                _wait_for_another_folder(watch, on_change, is_over, some_are_missing=len(folders) < len(self._folders))
+            try:
+                with Inotify() as watch:
+                    missing = [folder for folder in self._folders if not _watches(watch, folder)]
+                    on_change()  # what has changed while nobody watched
+                    _wait_for_another_folder(watch, on_change, is_over, some_are_missing=bool(missing))
+            except OSError as error:
+                log.warning("%s: the CDI folders are looked at every %g s instead", error, _LOOK_SECONDS)
+                on_change()
+                is_over(_LOOK_SECONDS)
 
 
 def _watches(watch: Inotify, folder: Path) -> bool:

@@ -62,10 +62,17 @@ int locate_current(void) {
     return driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? locate_device(device) : NO_CONTEXT;
 }
 
+/* The older question has no answer for the streams of a green context; the newer one names the context of their device. */
+static bool ask_context(CUstream stream, CUcontext *context) {
+    CUgreenCtx green;
+    if (DRIVER_HAS(cuStreamGetCtx_v2) && driver.cuStreamGetCtx_v2(stream, context, &green) == CUDA_SUCCESS)
+        return *context;
+    return DRIVER_HAS(cuStreamGetCtx) && driver.cuStreamGetCtx(stream, context) == CUDA_SUCCESS && *context;
+}
+
 CUcontext context_of(CUstream stream) {
     CUcontext context = NULL;
-    bool is_told = !is_default_stream(stream) && DRIVER_HAS(cuStreamGetCtx) &&
-                   driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS && context;
+    bool is_told = !is_default_stream(stream) && ask_context(stream, &context);
     return is_told || driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
 }
 

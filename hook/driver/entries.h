@@ -16,4 +16,7 @@ struct entry {
 extern const struct entry entries[];
 extern const unsigned entry_count;
 
+/* Patterns of names, ended by NULL: rightly left alone, and what is dangerous if it is not known. */
+extern const char *const exempt_patterns[], *const risk_patterns[];
+
 #endif

@@ -12,6 +12,7 @@ KINDS = ("work", "begin", "finish", "end", "own", "use")
 NOT_WRAPPED = "use"
 _GUARD = "#ifndef NVSHARE_DRIVER_H\n#define NVSHARE_DRIVER_H\n{}#endif\n"
 LINE = re.compile(r"(?P<kind>\w+)\s+(?P<symbol>\w+) (?P<since>\d+) \((?P<parameters>.*)\)")
+PATTERN = re.compile(r"(?P<kind>exempt|risk) (?P<pattern>\S+): .+")
 SYMBOL = re.compile(r"(?P<base>\w+?)(_v\d+)?(?P<suffix>_ptsz|_ptds)?")
 SIZES = {"ByteCount": "{}", "N": "{}", "size": "{}", "Width": "{} * Height", "bytesize": "{}", "length": "{}"}
 """How large a piece of work is, by the parameter that says so."""
@@ -76,11 +77,17 @@ class Function:
 
 
 def read_table(text: str) -> list[Function]:
-    """Return the functions of a table; exempt lines are the tests' business."""
+    """Return the functions of a table."""
     rows = (LINE.fullmatch(line.strip()) for line in text.splitlines())
     functions = [Function(row["kind"], row["symbol"], int(row["since"]), row["parameters"]) for row in rows if row]
     assert all(function.kind in KINDS for function in functions)
     return functions
+
+
+def read_patterns(text: str, kind: str) -> list[str]:
+    """Return the patterns of a kind, `exempt` or `risk`."""
+    rows = (PATTERN.fullmatch(line.strip()) for line in text.splitlines())
+    return [row["pattern"] for row in rows if row and row["kind"] == kind]
 
 
 BODIES = {
@@ -112,8 +119,8 @@ def write_header(functions: list[Function]) -> str:
     )
 
 
-def write_entries(functions: list[Function]) -> str:
-    """Return the look-up table, sorted by symbol."""
+def write_entries(functions: list[Function], text: str) -> str:
+    """Return the look-up table, sorted by symbol, and the patterns."""
     rows = "".join(
         f'    {{"{one.symbol}", "{one.base}", {one.since}, {int(one.is_per_thread)}, '
         f"{'NULL' if one.kind == NOT_WRAPPED else f'(void *)(uintptr_t){one.symbol}'}, "
@@ -123,7 +130,13 @@ def write_entries(functions: list[Function]) -> str:
     return (
         '#include "driver/driver.h"\n\n#include "driver/entries.h"\n\nstruct driver driver;\n\n'
         f"const struct entry entries[] = {{\n{rows}}};\nconst unsigned entry_count = {len(functions)};\n"
+        + "".join(_patterns(kind, read_patterns(text, kind)) for kind in ("exempt", "risk"))
     )
+
+
+def _patterns(kind: str, patterns: list[str]) -> str:
+    lines = "".join(f'    "{one}",\n' for one in patterns)
+    return f"\nconst char *const {kind}_patterns[] = {{\n{lines}    NULL,\n}};\n"
 
 
 def write_exports(functions: list[Function]) -> str:
@@ -132,13 +145,14 @@ def write_exports(functions: list[Function]) -> str:
 
 
 def main(table: str, folder: str) -> None:
-    functions = read_table(Path(table).read_text())
+    text = Path(table).read_text()
+    functions = read_table(text)
     wrappers = '#include "driver/driver.h"\n\n#include "wrappers/wrap.h"\n\n' + "\n".join(
         write_wrapper(one) for one in functions if one.kind in BODIES
     )
     files = {
         "driver/driver.h": write_header(functions),
-        "driver/entries.c": write_entries(functions),
+        "driver/entries.c": write_entries(functions, text),
         "wrappers/made_wrappers.c": wrappers,
         "exports.map": write_exports(functions),
     }

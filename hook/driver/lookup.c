@@ -40,10 +40,23 @@ static void find_libc(void) {
     real_dlopen = (dlopen_function *)libc_function("dlopen");
 }
 
+/* They return what they found: gcc reads an atomic pointer plainly where it calls through it. */
 static dlsym_function *libc_dlsym(void) {
     if (UNLIKELY(!real_dlsym))
         find_libc();
     return real_dlsym;
+}
+
+static dlvsym_function *libc_dlvsym(void) {
+    if (UNLIKELY(!real_dlvsym))
+        find_libc();
+    return real_dlvsym;
+}
+
+static dlopen_function *libc_dlopen(void) {
+    if (UNLIKELY(!real_dlopen))
+        find_libc();
+    return real_dlopen;
 }
 
 /* ------------------------------------------------------------------------------------------------ the driver */
@@ -161,29 +174,38 @@ static void *look_up(void *handle, const char *name, const struct entry *entry) 
     return answer ? answer : fail_to_find(name);
 }
 
+/* A name of the driver's that is not ours to swap. */
+static void look_at_stranger(const char *name) {
+    if (name[0] == 'c' && lookup_is_risky(name) && open_library(&cuda, RTLD_NOLOAD) && libc_dlsym()(cuda.handle, name))
+        lookup_tell_unknown(name);
+}
+
+static const struct entry *entry_of(const char *name) {
+    const struct entry *entry = find_entry(name);
+    if (!entry)
+        look_at_stranger(name);
+    return entry;
+}
+
 EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
-    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? find_entry(name) : NULL;
+    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? entry_of(name) : NULL;
     if (LIKELY(!entry))
         JUMP libc_dlsym()(handle, name);
     return look_up(handle, name, entry);
 }
 
 EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version) {
-    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? find_entry(name) : NULL;
-    if (UNLIKELY(!real_dlvsym))
-        find_libc();
+    const struct entry *entry = UNLIKELY(may_be_ours(name)) ? entry_of(name) : NULL;
     if (LIKELY(!entry))
-        JUMP real_dlvsym(handle, name, version);
-    void *theirs = is_search_order(handle) ? NULL : real_dlvsym(handle, name, version);
+        JUMP libc_dlvsym()(handle, name, version);
+    void *theirs = is_search_order(handle) ? NULL : libc_dlvsym()(handle, name, version);
     return theirs ? swap_found(entry, theirs) : look_up(handle, name, entry);
 }
 
 /* A library that is loaded with RTLD_DEEPBIND finds the driver and the C library's dlsym before ours: it would be without turns
  * and caps.  It is loaded without that flag, which musl does not have. */
 EXPORT void *dlopen(const char *file, int flags) {
-    if (UNLIKELY(!real_dlopen))
-        find_libc();
-    JUMP real_dlopen(file, flags & ~RTLD_DEEPBIND);
+    JUMP libc_dlopen()(file, flags & ~RTLD_DEEPBIND);
 }
 
 /* ------------------------------------------------------------------------------------------------ cuGetProcAddress */
@@ -203,10 +225,26 @@ static const struct entry *find_form(const char *base, int version, cuuint64_t f
     return best && best->wrapper ? best : NULL;
 }
 
+/* The form whose function the driver has answered.  An older driver answers an older form than the version has: with fewer
+ * parameters, perhaps.  `best` where that says nothing. */
+static const struct entry *answered_form(const struct entry *best, const void *answer) {
+    if (known(best) == answer)
+        return best;
+    for (unsigned i = 0; i < entry_count; i++)
+        if (entries[i].wrapper && known(&entries[i]) == answer && !strcmp(entries[i].base, best->base))
+            return &entries[i];
+    return best;
+}
+
 static void swap_answer(const char *symbol, void **answer, int version, cuuint64_t flags) {
     const struct entry *entry = may_be_ours(symbol) ? find_form(symbol, version, flags) : NULL;
-    if (!entry || !answer || !*answer)
+    if (!answer || !*answer)
         return;
+    if (!entry && may_be_ours(symbol) && symbol[0] == 'c' && lookup_is_risky(symbol))
+        lookup_tell_unknown(symbol);
+    if (!entry)
+        return;
+    entry = answered_form(entry, *answer);
     set_place(entry, *answer);
     if (version > NEWEST_VERSION && *answer != known(entry)) { /* perhaps of other parameters: not ours to wrap */
         if (!atomic_flag_test_and_set(&told_newer))

@@ -17,6 +17,9 @@ typedef void *dlopen_function(const char *file, int flags);
 /* The function of the C library with that name.  It is found in the symbol table: dlsym cannot be used to find dlsym. */
 void *libc_function(const char *name);
 void lookup_after_fork(void);
+/* By its name it starts work or allocates, and functions.table does not have it. */
+bool lookup_is_risky(const char *name);
+void lookup_tell_unknown(const char *name); /* says so once */
 
 /* Loads the driver once, if it is there; true when the function at this place of struct driver is known. */
 bool driver_has(size_t place);

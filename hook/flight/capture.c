@@ -10,6 +10,7 @@
 
 #include "driver/contexts.h"
 #include "driver/lookup.h"
+#include "flight/streams.h"
 #include "gate/gate.h"
 #include "process/cancel.h"
 #include "process/lock_order.h"
@@ -94,7 +95,7 @@ CUgraph capture_end(CUstream stream) {
 
 void capture_forget_ended(void) {
     for (struct capture **at = &captures; *at;) {
-        if (context_is_alive((*at)->context))
+        if (outlives_endings((*at)->context))
             at = &(*at)->next;
         else
             remove_at(at);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "driver/contexts.h"
+#include "flight/streams.h"
 
 struct spare {
     CUevent event;
@@ -39,7 +39,7 @@ void event_give_back(CUevent event, CUcontext context, bool is_timed) {
 void events_forget_ended(void) {
     for (struct spare **at = &spares; *at;) {
         struct spare *spare = *at;
-        if (context_is_alive(spare->context)) {
+        if (outlives_endings(spare->context)) {
             at = &spare->next;
             continue;
         }

@@ -10,8 +10,7 @@
  * event behind it (a marker) and asks here for more.
  * What of one kind suddenly takes much longer is found when its first marker is overdue: what was in flight by then is the
  * most that a yield waits for; it is counted in `overruns`.
- * One lock over markers, streams and what is learned; nothing here waits under it.  A context is ended
- * under it (flight_teardown.c), and where the driver waits there for the work in flight, so does whoever launches meanwhile. */
+ * One lock over markers, streams and what is learned; nothing here waits under it. */
 #define _GNU_SOURCE
 #include "flight/flight.h"
 
@@ -35,6 +34,8 @@
 #define TIMED_EVERY 64     /* pieces */
 #define MOST_MARKERS_A_STREAM 64 /* a driver counts events as it counts launches */
 #define LOOK_EVERY_NS (MS / 2)
+#define UNPAUSED_NS (20 * MS) /* after a timing event: its work is launched by then … */
+#define UNPAUSED_BOUNDS 4     /* … and is no more than that */
 
 static uint64_t least_bound_ns = NVSHARE_WIRE_FLIGHT_MS * MS;
 static uint64_t most_bound_ns = NVSHARE_WIRE_ALONE_FLIGHT_MS * MS;
@@ -198,9 +199,10 @@ static uint32_t free_launches(const struct stream *stream) {
 }
 
 /* One launch between two events, whose length is learned from them. */
-static bool is_to_be_timed(struct flight *flight, const struct stream *stream, struct measured *measured) {
+static bool is_to_be_timed(const struct slot *slot, const struct stream *stream, struct measured *measured, uint64_t now) {
+    struct flight *flight = &flights[stream->gpu];
     bool is_due = flight->wary || ++flight->grants % TIMED_EVERY == 0;
-    if (stream->marker_count >= MOST_MARKERS_A_STREAM / 2)
+    if (stream->marker_count >= MOST_MARKERS_A_STREAM / 2 || now < slot->unpaused_until_ns)
         return false;
     return DRIVER_HAS(cuEventElapsedTime) && !captures_are_open() && (measured_wants_timing(measured) || is_due);
 }
@@ -210,7 +212,7 @@ static void grant(struct slot *slot, struct segment *segment, struct measured *m
     struct flight *flight = &flights[segment->gpu];
     uint64_t share = share_ns(stream, now), room = less_ns(share, remaining_ns(stream, now));
     uint64_t piece = sooner(sooner(room, share / PIECES), LARGEST_PIECE_NS) / (1 + stream->open_segments);
-    bool is_timed = !segment_launched(segment) && is_to_be_timed(flight, stream, measured);
+    bool is_timed = !segment_launched(segment) && is_to_be_timed(slot, stream, measured, now);
     bool is_single = is_timed || flight->wary || captures_are_open() || expected > piece;
     flight->wary -= flight->wary > 0;
     piece = is_single ? later(expected, 1) : later(piece, 1);
@@ -223,6 +225,28 @@ static void look_now_and_then(struct flight *flight, uint64_t now) {
         look(flight, now);
 }
 
+/* The program measures the time of what it launches now: a pause would be in its figures. */
+static bool may_enter_unpaused(const struct slot *slot, struct stream *stream, uint64_t now) {
+    return now < slot->unpaused_until_ns && has_room_for_a_launch(stream) &&
+           remaining_ns(stream, now) <= UNPAUSED_BOUNDS * bound_ns(&flights[stream->gpu], now);
+}
+
+void flight_make_room(struct slot *slot, struct segment *segment) {
+    struct stream *stream = segment->stream;
+    lock_take(LOCK_FLIGHT);
+    mark(segment, true);
+    for (uint64_t began = now_ns(), now = began; gate_is_open(segment->gpu); now = now_ns()) {
+        collect(stream, now);
+        if (remaining_ns(stream, now) <= share_ns(stream, now) / 2 || has_lost_patience(stream, began, now))
+            break;
+        lock_release(LOCK_FLIGHT);
+        usleep(50);
+        lock_take(LOCK_FLIGHT);
+    }
+    slot->unpaused_until_ns = now_ns() + UNPAUSED_NS;
+    lock_release(LOCK_FLIGHT);
+}
+
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured) {
     struct stream *stream = segment->stream;
     lock_take(LOCK_FLIGHT);
@@ -232,7 +256,7 @@ bool flight_admit(struct slot *slot, struct segment *segment, struct measured *m
         uint64_t now = now_ns(), expected = atomic_load_explicit(&measured->expected_ns, memory_order_relaxed);
         collect(stream, now);
         look_now_and_then(&flights[segment->gpu], now);
-        if (may_enter(stream, expected, now) || has_lost_patience(stream, began, now)) {
+        if (may_enter(stream, expected, now) || may_enter_unpaused(slot, stream, now) || has_lost_patience(stream, began, now)) {
             grant(slot, segment, measured, expected, now);
             break;
         }

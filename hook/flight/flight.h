@@ -4,11 +4,16 @@
 #ifndef NVSHARE_FLIGHT_H
 #define NVSHARE_FLIGHT_H
 
+#include "flight/streams.h"
 #include "gate/gate.h"
 
 /* Waits until this piece of work may enter, and grants it.  Called outside the gate, with the turn held.
  * False when the gate has closed meanwhile. */
 bool flight_admit(struct slot *slot, struct segment *segment, struct measured *measured);
+
+/* Waits until half of the stream's bound is free, or the gate has closed; then the thread's launches enter without a pause for
+ * a while. */
+void flight_make_room(struct slot *slot, struct segment *segment);
 
 /* flight_flush records an event behind all launched work; flight_is_empty says whether all of it has ended.  Both need a
  * closed gate and clear slots. */
@@ -43,14 +48,13 @@ void flight_end_stream(CUstream stream);
 void flight_end_thread(struct slot *slot);
 void flight_forget_all(void); /* in a forked child */
 
-/* For the end of a context, which happens under the lock: no thread uses its events meanwhile, and they are forgotten. */
-struct ending {
-    CUdevice device;
-    CUcontext primary; /* the context that the call may end, if the call names a device; else NULL */
-};
+/* For the end of a context.  The driver may wait there for the work in flight, so no lock is held meanwhile; between
+ * flight_before_end and flight_after_end no thread asks or uses the events of that context, and its work counts as in flight.
+ * Then what has ended is forgotten. */
 struct ending ending_of_primary(CUdevice device);
 struct ending ending_of_handle(const void *handle);
 #define ENDING_OF(what) _Generic((what), CUdevice: ending_of_primary, default: ending_of_handle)(what)
-void flight_after_end(const struct ending *ending); /* releases the lock */
+void flight_before_end(struct ending *ending);
+void flight_after_end(struct ending *ending);
 
 #endif

@@ -36,6 +36,8 @@ static CUevent record(CUevent event, const struct segment *segment, bool is_own_
 #ifdef NVSHARE_EVENTS_FAIL
     return NULL; /* for a test: nothing must be lost then */
 #endif
+    if (is_ending(segment->context))
+        return NULL;
     CUstreamCaptureMode mode = capture_relax();
     bool was_pushed = context_push(segment->context);
     CUstream stream = stream_to_mark(segment, is_own_thread);

@@ -98,6 +98,8 @@ static void settle(struct stream *stream, uint64_t now) {
 }
 
 void collect(struct stream *stream, uint64_t now) {
+    if (is_ending(stream->context))
+        return;
     CUstreamCaptureMode mode = capture_relax();
     while (stream->oldest && !is_not_ready(stream->oldest->context, stream->oldest->event, NULL))
         settle(stream, now);

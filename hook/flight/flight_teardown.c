@@ -49,18 +49,24 @@ struct ending ending_of_primary(CUdevice device) {
         driver.cuDevicePrimaryCtxRetain(&ending.primary, device) != CUDA_SUCCESS)
         return (struct ending){0};
     driver.cuDevicePrimaryCtxRelease_v2(device);
+    ending.context = ending.primary;
     return ending;
 }
 
 struct ending ending_of_handle(const void *handle) {
-    (void)handle;
-    return (struct ending){0};
+    return (struct ending){.context = (CUcontext)(uintptr_t)handle};
+}
+
+void flight_before_end(struct ending *ending) {
+    lock_take(LOCK_FLIGHT);
+    ending_begin(ending);
+    lock_release(LOCK_FLIGHT);
 }
 
 static void forget_ended_markers(struct flight *flight) {
     for (struct stream *stream = flight->busy, *next; stream; stream = next) {
         next = stream->next_busy;
-        if (context_is_alive(stream->context))
+        if (outlives_endings(stream->context))
             continue;
         while (stream->oldest)
             drop_marker(stream);
@@ -72,7 +78,9 @@ static void forget_ended_markers(struct flight *flight) {
 
 /* Asks which contexts are still there: a primary one outlives a release while others hold it.  That it is active no more
  * its device says for certain; what is said of the context itself, where it is still current, a driver may choose. */
-void flight_after_end(const struct ending *ending) {
+void flight_after_end(struct ending *ending) {
+    lock_take(LOCK_FLIGHT);
+    ending_finish(ending);
     context_set_gone(ending->primary && !primary_is_active(ending->device) ? ending->primary : NULL);
     for (int gpu = 0; gpu < devices_count(); gpu++)
         forget_ended_markers(&flights[gpu]);

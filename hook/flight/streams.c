@@ -8,6 +8,7 @@
 #define BUCKETS 256
 
 static struct stream *table[BUCKETS];
+static struct ending *endings;
 
 static unsigned bucket_of(CUstream handle) { return (unsigned)((uintptr_t)handle >> 4) % BUCKETS; }
 
@@ -56,12 +57,36 @@ void stream_end(CUstream handle) {
 void streams_forget_ended(void) {
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct stream *stream = table[i]; stream; stream = stream->next)
-            if (stream->is_alive && !context_is_alive(stream->context))
+            if (stream->is_alive && !outlives_endings(stream->context))
                 stream->is_alive = false;
 }
+
+/* ------------------------------------------------------------------------------------------------ contexts that end */
+
+void ending_begin(struct ending *ending) {
+    ending->next = endings;
+    endings = ending;
+}
+
+void ending_finish(const struct ending *ending) {
+    struct ending **at = &endings;
+    while (*at != ending)
+        at = &(*at)->next;
+    *at = ending->next;
+}
+
+bool is_ending(CUcontext context) {
+    const struct ending *ending = endings;
+    while (ending && ending->context != context)
+        ending = ending->next;
+    return ending;
+}
+
+bool outlives_endings(CUcontext context) { return is_ending(context) || context_is_alive(context); }
 
 /* The child has none of the parent's contexts; what pointed at the records is forgotten with them. */
 void streams_forget_all(void) {
     for (unsigned i = 0; i < BUCKETS; i++)
         table[i] = NULL;
+    endings = NULL;
 }

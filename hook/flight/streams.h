@@ -1,4 +1,5 @@
-/* The streams that work was launched into: whether each still lives, and what it has in flight. */
+/* The streams that work was launched into: whether each still lives, and what it has in flight; and the contexts that are about
+ * to end with theirs.  The caller of each function holds the lock of flight. */
 #ifndef NVSHARE_STREAMS_H
 #define NVSHARE_STREAMS_H
 
@@ -41,11 +42,22 @@ struct stream {
     uint64_t left_ns;            /* what was in flight then */
 };
 
-/* The caller holds the flight lock. */
 struct stream *stream_of(CUstream handle, CUcontext context, int gpu, const void *owner);
 bool stream_is(const struct stream *stream, CUstream handle, CUcontext context); /* alive, and not used again for another */
 void stream_end(CUstream handle);
 void streams_forget_ended(void); /* forgets the streams of contexts that are gone */
 void streams_forget_all(void);   /* in a forked child */
+
+/* A call that may end a context.  While it is under way the driver is asked nothing of that context, which counts as alive. */
+struct ending {
+    CUdevice device;
+    CUcontext primary; /* the context that the call may end, if the call names a device; else NULL */
+    CUcontext context; /* the context that the call may end */
+    struct ending *next;
+};
+void ending_begin(struct ending *ending);
+void ending_finish(const struct ending *ending);
+bool is_ending(CUcontext context);
+bool outlives_endings(CUcontext context); /* it is alive, or a call that may end it is under way */
 
 #endif

@@ -63,6 +63,7 @@ struct recent {
 
 struct slot {
     _Atomic uint32_t in; /* 0, or 1 + the GPU that this thread's driver call is for */
+    uint64_t unpaused_until_ns; /* until then launches enter without a pause: the program measures their time */
     bool marks_at_once;  /* the launch that is under way gets an event as soon as the driver has taken it */
     atomic_bool taken;
     struct slot *next;

@@ -35,7 +35,7 @@ struct measured {
 struct measured *measured_of(const struct key *key);
 /* Learns the duration of one such piece of work.  `is_exact`: it was timed, or its beginning and end were seen. */
 void measured_learn(struct measured *measured, uint64_t each_ns, bool is_exact);
-/* Whether the next piece of this kind should be timed. */
+/* Whether the next piece of this kind should be timed.  The callers of these two functions hold one lock of theirs. */
 bool measured_wants_timing(struct measured *measured);
 
 INLINE struct key kernel_key(uintptr_t function, const struct shape *shape) {

@@ -7,8 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "nvshare_contract.h"
+
 /* LEDGER_OWN_MANAGED: the part of the pageable bytes that only a cap bounds.  What stands at FIELDS is the state of a drain. */
-enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS, LEDGER_OWN_MANAGED = 7 };
+enum field { LEDGER_PAGEABLE, LEDGER_UNPAGEABLE, LEDGER_PEAK, LEDGER_CONTEXT, FIELDS,
+             LEDGER_OWN_MANAGED = NVSHARE_SHARED_MEMORY_LEDGER_OWN_MANAGED / sizeof(uint64_t) };
 
 /* `list`: the GPUs of the welcome, in the order of the ledger; our order may differ.  `ledger`: NULL when there is none. */
 void ledger_adopt(void *ledger, const char *list, unsigned slot);

@@ -26,8 +26,7 @@
 #define USING_STEP (64 * MIB)
 
 struct own {
-    uint64_t fields[FIELDS]; /* as in the ledger */
-    uint64_t own_managed;    /* as there, of the pageable bytes */
+    uint64_t fields[LEDGER_OWN_MANAGED + 1]; /* as in the ledger */
     uint64_t headroom, told, card;
     uint64_t pooled, kept; /* of what is counted: in use from pools, and free in them */
     atomic_int is_managed; /* 0: not asked; 1: yes; 2: no */
@@ -41,17 +40,13 @@ static struct {
 
 /* ------------------------------------------------------------------------------------------------ the ledger */
 
-static uint64_t *field_of(int gpu, enum field field) {
-    return field == LEDGER_OWN_MANAGED ? &self.own[gpu].own_managed : &self.own[gpu].fields[field];
-}
-
 static void publish(int gpu, enum field field) {
-    ledger_publish(gpu, field, *field_of(gpu, field));
+    ledger_publish(gpu, field, self.own[gpu].fields[field]);
     atomic_thread_fence(memory_order_seq_cst); /* what we add is seen by whoever sums after us: none overlooks the other */
 }
 
 static uint64_t sum_of(int gpu, enum field field) {
-    return ledger_has(gpu) ? ledger_sum(gpu, field) : *field_of(gpu, field);
+    return ledger_has(gpu) ? ledger_sum(gpu, field) : self.own[gpu].fields[field];
 }
 
 static uint64_t allocated_of(int gpu) { return sum_of(gpu, LEDGER_PAGEABLE) + sum_of(gpu, LEDGER_UNPAGEABLE); }
@@ -94,7 +89,7 @@ static void touch(int gpu) {
 }
 
 static void change(int gpu, enum field field, uint64_t bytes, bool is_less) {
-    uint64_t *value = field_of(gpu, field);
+    uint64_t *value = &self.own[gpu].fields[field];
     *value = !is_less ? *value + bytes : *value > bytes ? *value - bytes : 0;
     publish(gpu, field);
 }
@@ -125,13 +120,10 @@ static void raise_peak(int gpu) {
     publish(gpu, LEDGER_PEAK);
 }
 
-/* For a claim that was refused: it had not taken any of the headroom yet. */
-static void take_back(int gpu, enum memory_kind kind, uint64_t bytes) { change_kind(gpu, kind, bytes, true); }
-
 /* What was held once, the container may grow by again. */
 static void subtract(int gpu, enum memory_kind kind, uint64_t bytes) {
     struct own *own = &self.own[gpu];
-    take_back(gpu, kind, bytes);
+    change_kind(gpu, kind, bytes, true);
     own->headroom += bytes;
     own->headroom = own->headroom < HEADROOM ? own->headroom : HEADROOM;
 }
@@ -197,7 +189,7 @@ struct claim memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
         claim.need = allocated_of(gpu);
     }
     if (claim.is_refused)
-        take_back(gpu, kind, bytes);
+        change_kind(gpu, kind, bytes, true); /* it had not taken any of the headroom yet */
     claim.must_tell = !claim.is_refused && !wish && admit(gpu);
     lock_release(LOCK_MEMORY);
     return claim;
@@ -206,7 +198,7 @@ struct claim memory_claim(int gpu, enum memory_kind kind, uint64_t bytes) {
 bool memory_settle_claim(int gpu, enum memory_kind kind, uint64_t bytes, enum growth growth) {
     lock_take(LOCK_MEMORY);
     if (growth == GROWTH_REFUSED)
-        take_back(gpu, kind, bytes);
+        change_kind(gpu, kind, bytes, true); /* it had not taken any of the headroom yet */
     else
         self.own[gpu].headroom = growth == GROWTH_OF_WISH ? HEADROOM : 0;
     bool is_told = growth != GROWTH_REFUSED && admit(gpu);

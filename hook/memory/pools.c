@@ -1,12 +1,15 @@
 /* The driver's memory pools: which there are, and what they keep.
  *
- * The rule: what a pool keeps of what was freed stays counted until the driver says that the pool has let go of it. */
+ * The rule: what a pool keeps of what was freed stays counted until the driver says that the pool has let go of it.
+ * To trim pools may take the driver long, and yields ask what pools keep: no lock is held meanwhile.  A pool is forgotten,
+ * and so destroyed, only when no trim is under way. */
 #include "memory/pools.h"
 
 #include "driver/contexts.h"
 #include "driver/devices.h"
 #include "driver/lookup.h"
 #include "memory/memory.h"
+#include "process/cancel.h"
 #include "process/lock_order.h"
 
 enum { RESERVED_MEM_CURRENT = 5 };
@@ -20,7 +23,9 @@ struct pool {
 static struct {
     struct pool pools[MOST_POOLS]; /* of more, what they keep is not seen */
     _Atomic int count;
-} known;
+    int trims; /* under way */
+    pthread_cond_t trimmed;
+} known = {.trimmed = PTHREAD_COND_INITIALIZER};
 
 static struct pool *find(CUmemoryPool handle) {
     for (int i = 0; i < known.count; i++)
@@ -38,6 +43,8 @@ void pools_note(CUmemoryPool handle, int gpu) {
 
 void pools_drop(CUmemoryPool handle) {
     lock_take(LOCK_POOLS);
+    while (known.trims)
+        lock_wait(LOCK_POOLS, &known.trimmed);
     struct pool *found = find(handle);
     if (found)
         *found = known.pools[--known.count];
@@ -64,7 +71,10 @@ void pools_forget_ended(void) {
     lock_release(LOCK_POOLS);
 }
 
-void pools_after_fork(void) { known.count = 0; }
+void pools_after_fork(void) {
+    known.count = known.trims = 0;
+    pthread_cond_init(&known.trimmed, NULL);
+}
 
 /* ------------------------------------------------------------------------------------------------ what they keep */
 
@@ -83,9 +93,19 @@ bool pools_look(int gpu) {
 }
 
 void pools_trim(int gpu) {
+    NOT_CANCELLED;
+    CUmemoryPool handles[MOST_POOLS];
+    int count = 0;
     lock_take(LOCK_POOLS);
-    for (int i = 0; i < known.count && DRIVER_HAS(cuMemPoolTrimTo); i++)
+    for (int i = 0; i < known.count; i++)
         if (known.pools[i].gpu == gpu)
-            driver.cuMemPoolTrimTo(known.pools[i].handle, 0);
+            handles[count++] = known.pools[i].handle;
+    known.trims++;
+    lock_release(LOCK_POOLS);
+    for (int i = 0; i < count && DRIVER_HAS(cuMemPoolTrimTo); i++)
+        driver.cuMemPoolTrimTo(handles[i], 0);
+    lock_take(LOCK_POOLS);
+    if (!--known.trims)
+        pthread_cond_broadcast(&known.trimmed);
     lock_release(LOCK_POOLS);
 }

@@ -13,7 +13,7 @@
 #define LOCKS_IN_ORDER(LOCK)                                                                                            \
     LOCK(LISTENER_START, PLAIN) /* for starting the one thread; taken with no other lock held */                    \
     LOCK(TURNS, ADAPTIVE)       /* the turns and the connection; a turn is drained and counted under it */              \
-    LOCK(FLIGHT, PLAIN)         /* markers, streams, captures, events; the driver is called, contexts end under it */   \
+    LOCK(FLIGHT, PLAIN)         /* markers, streams, captures, events; the driver is called under it */                 \
     LOCK(POOLS, PLAIN)          /* the driver's memory pools: none is destroyed while its kept bytes are read */      \
     LOCK(MEMORY, PLAIN)         /* the bytes counted, the ledger and the allocations */                                 \
     LOCK(MEASURED, PLAIN)       /* the learned durations of each kind of work */

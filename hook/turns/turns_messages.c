@@ -76,8 +76,11 @@ static void hear_reserved(const struct line *line) {
     pthread_cond_broadcast(&state.changed);
 }
 
-/* Too many connections, or a hello that was too late, are refused without a verb. */
-static bool is_of_hello(const char *verb) { return !state.is_current && (!verb || !strcmp(verb, "hello")); }
+/* Too many connections are refused without a verb.  A hello that came too late is said again: that is no refusal. */
+static bool is_refusal_of_hello(const struct line *line) {
+    const char *verb = line_get(line, "verb"), *code = line_get(line, "code");
+    return !state.is_current && (!verb || !strcmp(verb, "hello")) && !(code && !strcmp(code, "no-hello"));
+}
 
 static void hear_error(const struct line *line) {
     const char *code = line_get(line, "code"), *message = line_get(line, "message"), *verb = line_get(line, "verb");
@@ -97,7 +100,7 @@ bool turns_hear(struct line *line, const int *descriptors, int count) {
                  {"reserved", hear_reserved}, {"error", hear_error}};
     if (!strcmp(line->verb, "welcome"))
         return hear_welcome(line, descriptors, count);
-    if (!strcmp(line->verb, "error") && is_of_hello(line_get(line, "verb")))
+    if (!strcmp(line->verb, "error") && is_refusal_of_hello(line))
         return turns_hear_refusal(line, now_ns());
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (!strcmp(line->verb, verbs[i].verb))

@@ -152,8 +152,7 @@ void finish_turn(const char *turn, const char *reason) {
         struct place *place = &state.places[gpu];
         if (!is_of_turn(gpu, name))
             continue;
-        busy += place->busy_ns + flight_take_busy(gpu);
-        place->busy_ns = 0;
+        busy += flight_take_busy(gpu);
         place->phase = NO_TURN_HELD;
         if (place->next_word)
             set_word(gpu, place->next_word);

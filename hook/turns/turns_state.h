@@ -1,6 +1,27 @@
 /* The state that the files of turns.h share.
  *
- * The rule: all of it is under the lock of the turns, and only the files of turns.h include this header. */
+ * The rule: all of it is under the lock of the turns, and only the files of turns.h include this header.
+ *
+ * Each GPU is in one of three phases.  No other event changes the phase, and `-` means that it stays.
+ *
+ *   event                                              NO_TURN_HELD   HELD             STOPPING       function
+ *   -------------------------------------------------  -------------  ---------------  -------------  -----------------
+ *   a waiting thread finds the word open               HELD           -                -              begin_unannounced
+ *   `grant`                                            HELD           HELD             HELD           begin_turn
+ *   `yield` of the turn                                STOPPING (1)   STOPPING         -              stop_turn
+ *   `revoked`                                          -              STOPPING         - (2)          stop_turn
+ *   idle for long enough while another waits           -              STOPPING         -              tick_held
+ *   no daemon for `announce_ms`, on_loss=wait          -              STOPPING         -              give_up_on_daemon
+ *   no daemon for `announce_ms`, on_loss=run           - (3)          NO_TURN_HELD (3) NO_TURN_HELD   give_up_on_daemon
+ *   a new daemon has not answered for the turn (4)     -              STOPPING         -              tick_held
+ *   all work of the turn has ended, here and beside    -              -                NO_TURN_HELD   finish_turn
+ *   fork, in the child                                 -              NO_TURN_HELD     NO_TURN_HELD   turns_after_fork
+ *
+ * (1) Only if the word is still open for that turn: it was given up as idle here, and a partner may need this process to end it
+ *     all the same.  (2) `is_revoked` is set: a thread with more work may ask for the next turn at once.
+ * (3) The gate stays open without turns (`is_unscheduled`) until the next welcome closes it.
+ * (4) Within `announce_ms` of the loss; until then the word of the old page counts (`next_word`).
+ * The gate may be open only in HELD, or while `is_unscheduled`. */
 #ifndef NVSHARE_TURNS_STATE_H
 #define NVSHARE_TURNS_STATE_H
 
@@ -30,7 +51,7 @@ struct place {
     uint64_t keep_ns, idle_since, activity;
     uint64_t began_ns, quantum_ns; /* of the turn; 0: not told */
     uint64_t pause_since, pause_ns; /* when the present pause began, 0: none; how long pauses usually are */
-    uint64_t busy_ns, drain_since, last_pass;
+    uint64_t drain_since, last_pass;
     uint64_t next_look, look_every_ns;        /* at the time in flight … */
     uint64_t told_time_ns, time_before_ns;    /* … what was told of it, and what it was at the welcome */
     const _Atomic uint32_t *next_word; /* in the page of a new daemon, until it has answered for the turn that is held */

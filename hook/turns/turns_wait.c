@@ -19,6 +19,7 @@
 
 #define PATIENCE_OF_QUESTIONS_NS (2000 * MS)
 #define TRIES_A_MINUTE (60 * 1000 / NVSHARE_WIRE_RETRY_MS)
+#define FLUSH_TRIES 1000 /* 100 ms */
 #define BACKSTOP_NS (50 * MS) /* a sleeper looks again even if no wake reached it: the page may have been replaced */
 
 static const struct daemon_handler handler = {
@@ -119,13 +120,19 @@ bool turns_wait(int gpu, struct slot *slot) {
     return !has_passed;
 }
 
+static bool flush(int gpu) {
+    lock_take(LOCK_TURNS);
+    bool is_flushed = flush_all(gpu, 0);
+    lock_release(LOCK_TURNS);
+    return is_flushed;
+}
+
+/* Another thread may be in a call of the driver that waits, a copy to the host, say: no lock is held while it ends. */
 void turns_flush(void) {
     NOT_CANCELLED;
-    for (int gpu = 0; gpu < devices_count(); gpu++) {
-        lock_take(LOCK_TURNS);
-        flush_all(gpu, 100);
-        lock_release(LOCK_TURNS);
-    }
+    for (int gpu = 0; gpu < devices_count(); gpu++)
+        for (int i = 0; i < FLUSH_TRIES && !flush(gpu); i++)
+            usleep(100);
 }
 
 bool turns_reserve(int gpu, uint64_t bytes) {

@@ -69,7 +69,7 @@
         return CUDA_ERROR_NOT_FOUND;                                                                                    \
     NOT_CANCELLED;                                                                                                      \
     struct ending ending = ENDING_OF arguments;                                                                         \
-    lock_take(LOCK_FLIGHT);                                                                                                      \
+    flight_before_end(&ending);                                                                                         \
     CUresult result = driver.function arguments;                                                                        \
     flight_after_end(&ending);                                                                                          \
     claims_end_contexts();                                                                                              \

@@ -9,10 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import kubernetes.client
 import yaml
 
+from contract.words import names
 from testbed.cluster.cache import Say
 from testbed.cluster.installed import IMAGE, MANIFESTS, SYSTEM, House
 from testbed.cluster.kubernetes.node import Shape, cluster
@@ -23,6 +27,8 @@ from testbed.nvidia import cuda_image, driver, toolkit
 from testbed.nvidia.kinds import NodeKind
 
 _ROOM = Path(__file__).with_name("manifests")
+_DAEMONS = 2
+_DOCTOR = "app.kubernetes.io/name=nvshare-doctor"
 _CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 GPU_NODE = {"nvidia.com/gpu.present": "true"}
 """The label that NVIDIA's GPU feature discovery sets: our DaemonSets go where it is."""
@@ -41,6 +47,30 @@ class Bed:
     """What doctor said, by the kind's name."""
     _daemon: Process | None = None
 
+    @cached_property
+    def core(self) -> Any:
+        """The core API, asked often: kubectl would cost a third of a second of processor time each time."""
+        return self.house.plane.core
+
+    @cached_property
+    def apps(self) -> Any:
+        return kubernetes.client.AppsV1Api(self.house.plane.client())
+
+    def is_ready(self) -> bool:
+        """Return whether webhook, device plugin and scheduler are what was applied last, and ready."""
+        daemons = self.apps.list_namespaced_daemon_set(SYSTEM).items
+        deployments = self.apps.list_namespaced_deployment(SYSTEM).items
+        return (
+            len(daemons) == _DAEMONS
+            and bool(deployments)
+            and all(_is_current(each) and (each.status.number_ready or 0) >= 1 for each in daemons)
+            and all(_is_current(each) and each.status.ready_replicas == each.spec.replicas for each in deployments)
+        )
+
+    def slots(self) -> int:
+        """Return how many vGPUs the node offers."""
+        return int(self.core.read_node(self.house.node.name).status.allocatable.get(names.RESOURCE, "0"))
+
     def become(self, kind: NodeKind) -> None:
         """Make the node one of this kind; pods of ours must be gone."""
         node = self.house.node
@@ -55,17 +85,10 @@ class Bed:
         self.kind, self.uuids = kind, driver.uuids(node)
 
     def _set_classes(self, kind: NodeKind) -> None:
-        for name in _CLASSES:
-            wanted = {
-                "apiVersion": "node.k8s.io/v1",
-                "kind": "RuntimeClass",
-                "metadata": {"name": name},
-                "handler": name,
-            }
-            if kind.is_operator and kind.has_runtime:
-                self.house.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(wanted))
-            else:
-                self.house.kubectl("delete", "runtimeclass", name, "--ignore-not-found")
+        if kind.is_operator and kind.has_runtime:
+            self.house.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(map(_runtime_class, _CLASSES)))
+        else:
+            self.house.kubectl("delete", "runtimeclass", *_CLASSES, "--ignore-not-found")
 
     def apply(self) -> None:
         """Install nvshare-guard with the components that the install page names for this kind."""
@@ -80,7 +103,8 @@ class Bed:
             house.kubectl("apply", "-k", str(folder))
             try:
                 wait_until(self._has_examined, what="the doctor's Job ends", seconds=60)
-                report = house.kubectl("logs", "-n", SYSTEM, "job/nvshare-doctor")
+                (pod,) = self._pods(_DOCTOR)
+                report = str(self.core.read_namespaced_pod_log(pod.metadata.name, SYSTEM))
             finally:
                 house.kubectl("delete", "-k", str(folder), "--ignore-not-found", "--wait=true")
         assert self.kind is not None
@@ -88,20 +112,20 @@ class Bed:
         return report
 
     def _has_examined(self) -> bool:
-        status = self.house.json("get", "job", "nvshare-doctor", "-n", SYSTEM)["status"]
-        return bool(status.get("succeeded") or status.get("failed"))
+        phases = [pod.status.phase for pod in self._pods(_DOCTOR)]
+        return bool(phases) and set(phases) <= {"Succeeded", "Failed"}
 
     def remove_daemons(self) -> None:
         """Remove our DaemonSets with all they left on the node; webhook and certificates stay as they are."""
-        self.house.kubectl("delete", "daemonsets", "--all", "-n", SYSTEM, "--ignore-not-found")
-        wait_until(lambda: not self._daemon_pods(), what="our DaemonSets' pods are gone", seconds=90)
+        self.apps.delete_collection_namespaced_daemon_set(SYSTEM)
+        daemons = "app.kubernetes.io/name in (nvshare-device-plugin,nvshare-schedulerd)"
+        wait_until(lambda: not self._pods(daemons), what="our DaemonSets' pods are gone", seconds=90)
         for folder, pattern in (("/var/lib/nvshare", "*"), ("/run/cdi", "nvshare*")):
             for path in self.house.node.path(folder).glob(pattern):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def _daemon_pods(self) -> list[str]:
-        selector = "app.kubernetes.io/name in (nvshare-device-plugin,nvshare-schedulerd)"
-        return self.house.kubectl("get", "pods", "-n", SYSTEM, "-l", selector, "-o", "name").split()
+    def _pods(self, selector: str) -> list[Any]:
+        return list(self.core.list_namespaced_pod(SYSTEM, label_selector=selector).items)
 
     def close(self) -> None:
         self._stop_daemon()
@@ -110,6 +134,14 @@ class Bed:
         if self._daemon is not None:
             self._daemon.stop()
             self._daemon = None
+
+
+def _is_current(item: Any) -> bool:
+    return bool(item.status.observed_generation == item.metadata.generation)
+
+
+def _runtime_class(name: str) -> dict[str, Any]:
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
 
 
 @contextmanager

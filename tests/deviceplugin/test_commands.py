@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from contract.wire.load import GpuLoad, Load, encode_load
+from deviceplugin.__main__ import main
 from deviceplugin.kubelet.server import PREFIX
 from deviceplugin.settings import Settings
 from deviceplugin.supervisor import next_wait
@@ -259,6 +260,44 @@ def test_a_plugin_that_waits_for_a_driver_says_so_and_ends_when_told(settings: S
         finally:
             process.terminate()
         assert process.wait(20) == 0
+
+
+CARD = "GPU-00000000-0000-0000-0000-000000000001"
+SPEC = f"""
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+containerEdits: {{deviceNodes: [{{path: /dev/nvidiactl}}, {{path: /dev/nvidia-uvm}}]}}
+devices:
+- name: {CARD}
+  containerEdits: {{deviceNodes: [{{path: /dev/nvidia1}}]}}
+"""
+
+
+def explain_devices(folder: Path, *flags: str) -> list[str]:
+    folders = (f"--cdi-folder={folder}", f"--static-cdi-folder={folder}", f"--node-root={folder}")
+    return ["explain", "--devices", *flags, *folders]
+
+
+def test_explain_says_where_devices_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "nvidia.yaml").write_text(SPEC)
+    assert main(explain_devices(tmp_path, f"--card={CARD}=1", "--card=GPU-2=2")) == 0
+    source, first, second = capsys.readouterr().out.splitlines()
+
+    assert source.startswith(f"GPU devices: nvidia-cdi. They are copied from {tmp_path}/nvidia.yaml (nvidia.com/gpu).")
+    assert first == (
+        f"{CARD} (/dev/nvidia1): /dev/nvidiactl /dev/nvidia-uvm /dev/nvidia1; 0 mounts, 0 hooks,"
+        " NVIDIA_VISIBLE_DEVICES=void"
+    )
+    assert second.startswith("GPU-2 (/dev/nvidia2): its containers wait.")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["explain"], ["explain", "--size=1"], ["explain", "--devices=x"], ["explain", "--devices", "--card=GPU-1"]],
+)
+def test_explain_asked_half_a_question_is_one_sentence(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(flags) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_metrics_tell_slots_calls_and_refusals(settings: Settings, short_path: Path) -> None:

@@ -28,14 +28,17 @@ ROOT = Path(__file__).parent.parent.parent
 FOLDERS: dict[str, tuple[str, ...]] = {
     "contract/sharing": ("tests/contract",),
     "deviceplugin/core": ("tests/deviceplugin/core", "tests/deviceplugin/test_reconciler.py"),
-    "schedulerd/core": ("tests/schedulerd/core", "tests/schedulerd/policies", "tests/schedulerd/protocol"),
+    "schedulerd/core": ("tests/schedulerd/core", "tests/schedulerd/protocol"),
     "webhook/admission": (
         "tests/webhook/admission",
         "tests/webhook/offline/test_audit.py",
         "tests/webhook/apiserver/test_generated.py",
     ),
 }
-"""The pure folders, and the fast tests of each room that need no process of their own."""
+"""The pure folders, and the fast tests of each room that need no process of their own.
+
+Simulations are not among them (`tests/schedulerd/policies`), nor the same cases through a command line: they take ten
+times as long, and hardly see what the tables have not."""
 MAX_PERCENT = 5.0
 _OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-n", "0", "-m", "not slow and not cluster and not node")
 _WARM = ("hypothesis.stateful", "yaml", "jsonpatch", "xdist.scheduler", "kubernetes", "flask", "cryptography.x509")
@@ -143,6 +146,7 @@ def _reimported(survey: Survey, at_once: int) -> dict[str, End]:
     ends: dict[str, End] = {}
     for job, end in forks.run_all((_job(mutant, survey) for mutant in survey.left), at_once=at_once):
         ends[job.name] = end
+        survey.say_survivor(job.name, end)
         if len(ends) % 25 == 0 or len(ends) == len(survey.left):
             _say(f"{len(ends)} of {len(survey.left)} with an import")
     return ends

@@ -133,3 +133,19 @@ def allocate_name(device: int) -> str:
         return name((answer,))
     take(cu.cuCtxSetCurrent(context))
     return name(cu.cuMemAlloc(512))
+
+
+def spread_over_streams(streams: int, kernels: int) -> float:
+    """Return the milliseconds until all streams are done, each with so many kernels of 20 ms."""
+    begin()
+    step = kernel("step_20ms")
+    made = [take(cu.cuStreamCreate(NON_BLOCKING)) for _ in range(streams)]
+    start, ends = take(cu.cuEventCreate(0)), [take(cu.cuEventCreate(0)) for _ in made]
+    take(cu.cuEventRecord(start, made[0]))
+    for _ in range(kernels):
+        for stream in made:
+            take(launch(step, stream))
+    for stream, end in zip(made, ends, strict=True):
+        take(cu.cuEventRecord(end, stream))
+    take(cu.cuCtxSynchronize())
+    return max(float(take(cu.cuEventElapsedTime(start, end))) for end in ends)

@@ -2,6 +2,8 @@
 
 The programs spend most of their time inside transactions: short kernels, each waited for, and memory that pages.
 At the end no interval of the record lies over another.
+
+`kills_while_sharing` kills owners of shared memory and events, and their guests: whoever is left goes on or is told.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import random
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.fakes.gpu_machine import BUILD, Machine
 
@@ -84,3 +87,34 @@ def kills(machine: Machine, number: int, seed: int = 1) -> str:
     _nothing_is_left(machine)
     intervals = check_record(machine)
     return f"{number} kills in {time.monotonic() - began:.0f} s, {intervals} intervals, none overlapping, nothing left"
+
+
+def kills_while_sharing(machine: Machine, number: int, seed: int = 1) -> str:
+    """Kill the owner of shared memory, or its guest, so many times; the other one must go on or be told."""
+    program, dice, began = _sharing(machine.folder), random.Random(seed), time.monotonic()
+    told = 0
+    for _ in range(number):
+        environment, pipe = machine.environment(), subprocess.PIPE
+        with (
+            subprocess.Popen([program, "own"], env=environment, stdout=pipe, stderr=pipe) as owner,
+            subprocess.Popen([program, "use"], env=environment, stdin=owner.stdout, stderr=pipe) as guest,
+        ):
+            time.sleep(dice.random() * 0.05)  # the moment of the kill is what is drawn by lot
+            if dice.random() < 0.3:
+                guest.kill()
+                guest.wait()
+                assert owner.poll() is None, owner.stderr and owner.stderr.read()
+            owner.kill()
+            code = guest.wait(10)
+            assert code in (0, 3, -9), guest.stderr and guest.stderr.read()
+            told += code == 0
+    assert machine.tool("check").returncode == 0
+    _nothing_is_left(machine)
+    return f"{number} rounds in {time.monotonic() - began:.0f} s, {told} guests were told, nothing left"
+
+
+def _sharing(folder: Path) -> Path:
+    program = folder / "sharing"
+    source = Path(__file__).with_name("programs") / "sharing.c"
+    subprocess.run(["gcc", "-O2", source, "-o", program, f"-L{BUILD}", "-lcuda"], check=True)
+    return program

@@ -15,7 +15,7 @@ import yaml
 from adapters.kubernetes.manifests import write_documents
 from contract.words import names
 from contract.words.grammar import Injection
-from tests.webhook.cases import FOLDER
+from tests.webhook.cases import FOLDER, read_yaml
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import EXCLUDED_NAMESPACES
 from webhook.admission.rule import Rule
@@ -70,7 +70,7 @@ def examples_in(folder: Path) -> Examples:
         raise BadCases(f"{folder} holds no case files. Name the folder that does.")
     for path in paths:
         try:
-            case = yaml.safe_load(path.read_text())
+            case = read_yaml(path.read_text())
             if _calls_webhook(case):
                 asked.update(case["expect"].get("codes") or [])
             codes = case["expect"].get("check") or case["expect"].get("codes") or []

@@ -1,7 +1,8 @@
 """Checks of the GPUs: NVML, the cards and their modes, the device nodes, other plugins that offer the same cards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from contract.sharing.inventory import Gpu
 from deviceplugin.core.doctor.facts import DeviceNode, Facts
 from deviceplugin.core.doctor.findings import Finding, Verdict
 
@@ -45,7 +46,7 @@ def check_gpus(facts: Facts) -> Iterator[Finding]:
 def check_device_nodes(facts: Facts) -> Iterator[Finding]:
     """Judge the device nodes that a container needs: on the node, where they can be seen there."""
     seen = facts.here if facts.on_node is None else facts.on_node
-    states = [(name, seen.get(name, DeviceNode.ABSENT)) for name in names_needed(facts)]
+    states = [(name, seen.get(name, DeviceNode.ABSENT)) for name in names_needed(facts.nvml.gpus)]
     bad = [(name, state) for name, state in states if state is not DeviceNode.THERE]
     if not bad:
         yield Finding("device-nodes", Verdict.OK, "There are " + ", ".join(f"/dev/{name}" for name, _ in states) + ".")
@@ -67,9 +68,9 @@ def _bad_node(name: str, state: DeviceNode, facts: Facts) -> Finding:
     return Finding("device-nodes", Verdict.MISSING, f"/dev/{name} is not on the node.", fix)
 
 
-def names_needed(facts: Facts) -> tuple[str, ...]:
+def names_needed(gpus: Iterable[Gpu]) -> tuple[str, ...]:
     """Return the names of the device nodes that containers with these cards need."""
-    return (*CONTROL_NODES, *(f"nvidia{gpu.minor}" for gpu in facts.nvml.gpus if gpu.minor is not None))
+    return (*CONTROL_NODES, *(f"nvidia{gpu.minor}" for gpu in gpus if gpu.minor is not None))
 
 
 def check_foreign(facts: Facts) -> Iterator[Finding]:

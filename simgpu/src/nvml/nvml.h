@@ -119,8 +119,10 @@ static inline const struct sg_device_card *nv_card(nvmlDevice_t device) {
     return &sg_client.map.header->card[device->card];
 }
 
-/* The percentage of the last sixth of a second in which the device, or one context (serial 0: all), executed work. */
-unsigned nv_busy_percent(const struct sg_state *state, uint32_t card, uint32_t serial);
+#define NV_SAMPLE_NS 166666667ull
+
+/* The whole percentage of a time in which the device, or one context (serial 0: all), executed work. */
+unsigned nv_busy_percent(const struct sg_state *state, uint32_t card, uint32_t serial, uint64_t since, uint64_t until);
 
 #define NV_CHECK(device, out)                                                                                          \
     do {                                                                                                               \

@@ -6,7 +6,6 @@
 #include "shared/devices/paging.h"
 #include "shared/process/transaction.h"
 
-#define SAMPLE_NS 166666667ull
 #define VERSION_2_MEMORY 0x02000028u
 #define VERSION_1_TEMPERATURE 0x0100000Cu
 #define SHUTDOWN_TEMPERATURE 96u
@@ -14,26 +13,26 @@
 #define REASON_IDLE 1ull
 #define REASON_HOT 0x20ull
 
-static uint64_t share_of(const struct sg_interval *interval, uint64_t since, uint64_t now) {
+static uint64_t share_of(const struct sg_interval *interval, uint64_t since, uint64_t until) {
     uint64_t from = interval->start_ns > since ? interval->start_ns : since;
-    uint64_t to = interval->end_ns < now ? interval->end_ns : now;
+    uint64_t to = interval->end_ns < until ? interval->end_ns : until;
     return to > from ? to - from : 0;
 }
 
-unsigned nv_busy_percent(const struct sg_state *state, uint32_t card, uint32_t serial) {
+unsigned nv_busy_percent(const struct sg_state *state, uint32_t card, uint32_t serial, uint64_t since, uint64_t until) {
     const struct sg_device *gpu = &state->core->device[card];
-    uint64_t now = state->core->now_ns, since = now > SAMPLE_NS ? now - SAMPLE_NS : 0, busy = 0;
+    uint64_t busy = 0;
     uint64_t entries = state->map->header->physics.record_entries;
     if (gpu->open.serial && (!serial || gpu->open.serial == serial))
-        busy += share_of(&gpu->open, since, now);
+        busy += share_of(&gpu->open, since, until);
     for (uint64_t back = 1; back <= gpu->intervals && back < entries; back++) {
         const struct sg_interval *one = &sg_intervals_at(state->map, card)[(gpu->intervals - back) % entries];
         if (one->end_ns <= since)
             break;
         if (!serial || one->serial == serial)
-            busy += share_of(one, since, now);
+            busy += share_of(one, since, until);
     }
-    return now > since ? (unsigned)((busy * 100 + (now - since) / 2) / (now - since)) : 0;
+    return until > since ? (unsigned)((busy * 100 + (until - since) / 2) / (until - since)) : 0;
 }
 
 static unsigned load_of(nvmlDevice_t device) {
@@ -41,7 +40,8 @@ static unsigned load_of(nvmlDevice_t device) {
     if (forced >= 0)
         return (unsigned)forced;
     struct sg_state state = sg_begin();
-    unsigned percent = nv_busy_percent(&state, device->card, 0);
+    uint64_t now = state.core->now_ns;
+    unsigned percent = nv_busy_percent(&state, device->card, 0, now > NV_SAMPLE_NS ? now - NV_SAMPLE_NS : 0, now);
     sg_commit(&state);
     return percent;
 }

@@ -12,17 +12,29 @@
 struct list {
     unsigned count;
     struct nvml_process process[SG_CONTEXTS];
-    uint32_t serial[SG_CONTEXTS];
 };
 
-static void add(struct list *list, unsigned pid, uint64_t bytes, uint32_t serial) {
+struct samples {
+    unsigned count;
+    struct nvml_process_sample sample[SG_CONTEXTS];
+};
+
+static void add_sample(struct samples *samples, unsigned pid, unsigned percent, uint64_t end_us) {
+    struct nvml_process_sample *one = samples->sample;
+    while (one < samples->sample + samples->count && one->pid != pid)
+        one++;
+    if (one == samples->sample + samples->count)
+        samples->sample[samples->count++] = (struct nvml_process_sample){.pid = pid, .timestamp_us = end_us};
+    one->sm = one->sm + percent > 100 ? 100 : one->sm + percent;
+}
+
+static void add(struct list *list, unsigned pid, uint64_t bytes) {
     for (unsigned i = 0; i < list->count; i++) {
         if (list->process[i].pid == pid) {
             list->process[i].used_bytes += bytes;
             return;
         }
     }
-    list->serial[list->count] = serial;
     list->process[list->count++] = (struct nvml_process){pid, bytes, NO_INSTANCE, NO_INSTANCE};
 }
 
@@ -35,7 +47,7 @@ static void collect(struct sg_state *state, uint32_t card, struct list *list) {
             continue;
         uint64_t bytes = context->plain_bytes + (uint64_t)sg_resident(context) +
                          state->map->header->physics.overhead_bytes;
-        add(list, pid, bytes, context->serial);
+        add(list, pid, bytes);
     }
 }
 
@@ -98,21 +110,40 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, uns
     return nobody(device, count);
 }
 
-nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, struct nvml_process_sample *samples, unsigned *count,
+/* The end of the last whole sample of a sixth of a second: a card tells nothing of the one that is under way. */
+static uint64_t last_sample(uint64_t now_ns) {
+    return now_ns / NV_SAMPLE_NS * NV_SAMPLE_NS;
+}
+
+/* A context is not a process: what the contexts of a process did is summed, and is never more than all of the time. */
+static void sum_samples(const struct sg_state *state, uint32_t card, uint64_t end, struct samples *samples) {
+    samples->count = 0;
+    for (int i = sg_next_used(state->core, -1); i >= 0; i = sg_next_used(state->core, i)) {
+        const struct sg_context *context = &state->context[i];
+        uint32_t pid = context->device == card ? sg_pid_here(state->map, context->owner) : 0;
+        unsigned percent =
+            pid ? nv_busy_percent(state, card, context->serial, end - NV_SAMPLE_NS, end) : 0;
+        if (percent)
+            add_sample(samples, pid, percent, end / 1000);
+    }
+}
+
+/* nvml.h: "one utilization sample structure is returned per process running, that had some non-zero utilization during the
+ * last sample period"; only samples newer than `since_us`; "on MIG-enabled GPUs … not currently supported". */
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, struct nvml_process_sample *given, unsigned *count,
                                              unsigned long long since_us) {
-    struct list list;
-    (void)since_us;
+    struct samples samples = {0};
     NV_CHECK(device, count);
+    if (atomic_load(&sg_client.map.control->fault[device->card].mig))
+        return NVML_ERROR_NOT_SUPPORTED;
     struct sg_state state = sg_begin();
-    collect(&state, device->card, &list);
-    nvmlReturn_t result = list.count ? fit(list.count, count, samples) : NVML_ERROR_NOT_FOUND;
-    for (unsigned i = 0; result == NVML_SUCCESS && i < list.count; i++)
-        samples[i] = (struct nvml_process_sample){
-            .pid = list.process[i].pid,
-            .timestamp_us = state.core->now_ns / 1000,
-            .sm = nv_busy_percent(&state, device->card, list.serial[i]),
-        };
+    uint64_t end = last_sample(state.core->now_ns);
+    if (end / 1000 > since_us && end >= NV_SAMPLE_NS)
+        sum_samples(&state, device->card, end, &samples);
     sg_commit(&state);
+    nvmlReturn_t result = samples.count ? fit(samples.count, count, given) : NVML_ERROR_NOT_FOUND;
+    if (result == NVML_SUCCESS)
+        memcpy(given, samples.sample, samples.count * sizeof *given);
     return result;
 }
 

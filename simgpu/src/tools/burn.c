@@ -184,6 +184,7 @@ static void usage(FILE *into) {
           "  --name step       the kernel's name (its length as a parameter is added to it)\n"
           "  --plain-mb 100    allocate so much with cuMemAlloc first\n"
           "  --managed-mb 100  allocate so much with cuMemAllocManaged first\n"
+          "  --touch 25%       kernels touch so much of the managed memory (or 1GB of each allocation)\n"
           "  --quiet           print nothing when all went well\n",
           into);
 }
@@ -225,6 +226,8 @@ static bool read_option(struct plan *plan, const char *option, const char *text)
         return snprintf(plan->devices, sizeof plan->devices, "%s", text) < (int)sizeof plan->devices;
     if (strcmp(option, "--name") == 0)
         return snprintf(plan->name, sizeof plan->name, "%s", text) < (int)sizeof plan->name;
+    if (strcmp(option, "--touch") == 0) /* the software GPU reads it at cuInit; a real one ignores it */
+        return setenv("SIMGPU_TOUCHED", text, 1) == 0;
     return read_number(plan, option, text);
 }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from testbed.gpu_record import busy_share
 from tests.fakes.gpu_machine import Machine
 from tests.runners.bench import Row
+from tests.simgpu import clients
 from tests.simgpu.launch_costs import launch_costs
 
 LAUNCHES = "2000000"
@@ -25,7 +26,21 @@ def bench() -> Iterator[Row]:
         one, four = (statistics.median(run[i] for run in runs) for i in (0, 1))
         yield Row(what="zero-length launch, 1 thread", value=one, unit="ns", limit=10)
         yield Row(what="zero-length launch, 4 threads", value=four, unit="ns", limit=10)
+        costly = machine.environment(launch_cost="3us")
+        runs = [launch_costs(Path(name), costly, "20000") for _ in range(3)]
+        paid = statistics.median(run[0] for run in runs)
+        yield Row(what="the same with SIMGPU_LAUNCH_COST=3us", value=paid, unit="ns", limit=3300, against="3000 set")
         yield _exactness(machine)
+    with tempfile.TemporaryDirectory() as name:
+        yield _overlap(Machine(Path(name), settings={"overlap": "4"}))
+
+
+def _overlap(machine: Machine) -> Row:
+    with machine.client() as client:
+        took = client.call(clients.spread_over_streams, 4, 10)
+    return Row(
+        what="4 streams of 10 x 20 ms, SIMGPU_OVERLAP=4", value=took, unit="ms", limit=210, against="200 ideal",
+    )  # fmt: skip
 
 
 def _exactness(machine: Machine) -> Row:

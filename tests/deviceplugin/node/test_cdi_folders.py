@@ -12,6 +12,7 @@ from contract.sharing.inventory import Inventory
 from contract.words.node import DevicesFrom
 from deviceplugin.core.events import DevicesFound, DevicesRefused, PluginEvent
 from deviceplugin.core.inventory import Rules, take_stock
+from deviceplugin.node import cdi_folders
 from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.gpu_devices import DeviceFinder
 from deviceplugin.node.inotify import OPEN, Inotify
@@ -121,7 +122,8 @@ def changes(static: Path, dynamic: Path) -> Iterator[threading.Semaphore]:
 
 
 def test_a_change_in_either_folder_is_told(static: Path, dynamic: Path, changes: threading.Semaphore) -> None:
-    for path in (put(static / "nvidia.yaml", spec_text()), put(dynamic / "nvidia.yaml", spec_text())):
+    for each in (static, dynamic):
+        path = put(each / "nvidia.yaml", spec_text())
         assert changes.acquire(timeout=10)
         path.unlink()
         assert changes.acquire(timeout=10)
@@ -141,6 +143,20 @@ def test_a_folder_that_is_made_anew_is_followed_again(dynamic: Path, changes: th
     put(dynamic / "nvidia.yaml", spec_text())
 
     assert changes.acquire(timeout=20)
+
+
+def test_without_a_watch_the_folders_are_looked_at_now_and_then(
+    static: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> Inotify:
+        raise OSError("too many inotify instances")
+
+    monkeypatch.setattr(cdi_folders, "Inotify", refuse)
+    looks: list[str] = []
+    CdiFolders(static).follow(lambda: looks.append("look"), lambda _: len(looks) == 3)
+
+    assert len(looks) == 3
+    assert "too many inotify instances: the CDI folders are looked at every 5 s instead" in caplog.text
 
 
 # ---------------------------------------------------------------------------------------------- the node's answer

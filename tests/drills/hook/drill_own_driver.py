@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from testbed.cluster.errors import MissingError
-from testbed.nvidia_driver.pins import DRIVERS, Driver
-from testbed.nvidia_driver.supply import fetched
+from testbed.libcuda.pins import DRIVERS, Driver
+from testbed.libcuda.supply import fetched
 from tests.hook.support.own_driver import OwnDriver, compare, unknown_forms, wrapped
 from tests.runners.drills import Drill, count
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.fakes.gpu_machine import Machine
 from tests.runners.drills import Drill, count
-from tests.simgpu.kills import kills
+from tests.simgpu.kills import kills, kills_while_sharing
 
 
 def _thousand_kills() -> str:
@@ -21,4 +21,12 @@ def _thousand_kills() -> str:
         return kills(machine, count(1000))
 
 
-DRILLS = [Drill("programs killed at random instructions leave the shared file whole", _thousand_kills)]
+def _kills_while_sharing() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return kills_while_sharing(Machine(Path(folder)), count(500))
+
+
+DRILLS = [
+    Drill("programs killed at random instructions leave the shared file whole", _thousand_kills),
+    Drill("owners and guests of shared memory are killed: the other one goes on, or is told", _kills_while_sharing),
+]

@@ -94,6 +94,63 @@ def test_a_form_that_is_newer_than_the_hook_is_left_alone_and_said_once(machine:
     assert "cuLaunchKernel of CUDA 99.0 is newer than this hook" in ended.said
 
 
+FUTURE = """
+int cuLaunchKernel(void) { return 1; }
+int cuLaunchTwice(void) { return 2; }
+int cuMemcpyTwice_v2(void) { return 3; }
+int cuStreamWaitEventTwice(void) { return 4; }
+int cuFrobnicate(void) { return 5; }
+int cuGraphAddNode(void *a, void *b, void *c, unsigned long d, void *e) { return 6; }
+int cuGetProcAddress_v2(const char *symbol, void **found, int version, unsigned long flags, int *status) {
+    *found = symbol[2] == 'G' ? (void *)cuGraphAddNode : (void *)cuLaunchTwice;
+    return 0;
+}
+"""
+"""A driver with functions that no table knows, and with the older form of one that newer ones have in two."""
+
+
+def _in_future(machine: Machine, code: str) -> tuple[str, list[str]]:
+    library = machine.folder / "libcuda.so.1"
+    words = ["gcc", "-shared", "-fPIC", "-w", "-Wl,-Bsymbolic", "-x", "c", "-o", str(library), "-"]
+    subprocess.run(words, input=FUTURE, text=True, check=True)
+    begin = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); found = ctypes.c_void_p()\n"
+    ask = "ask = lambda name, v: c.cuGetProcAddress_v2(name, ctypes.byref(found), v, ctypes.c_uint64(0), None)\n"
+    ended = machine.run("python3", "-c", begin + ask + code, LD_LIBRARY_PATH=str(machine.folder))
+    return ended.well(), ended.said.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        pytest.param("c.cuLaunchTwice", "cuLaunchTwice", id="dlsym"),
+        pytest.param("c.cuMemcpyTwice_v2", "cuMemcpyTwice_v2", id="dlsym, a form of it"),
+        pytest.param("ask(b'cuLaunchTwice', 13000)", "cuLaunchTwice", id="cuGetProcAddress"),
+    ],
+)
+def test_a_function_that_no_table_knows_is_said_once(machine: Machine, code: str, name: str) -> None:
+    out, said = _in_future(machine, f"{code}\n{code}\nc.cuMemcpyTwice_v2\nprint(c.cuLaunchTwice())")
+
+    assert out == "2\n", "the program gets what it asked for"
+    assert len(said) == 1
+    assert f"the driver's function {name} is not known to this hook" in said[0]
+
+
+@pytest.mark.parametrize("name", ["cuFrobnicate", "cuStreamWaitEventTwice", "cuMemcpyThrice"])
+def test_a_function_that_starts_nothing_or_is_not_there_is_passed_in_silence(machine: Machine, name: str) -> None:
+    assert _in_future(machine, f"hasattr(c, {name!r})")[1] == []
+
+
+def test_a_driver_that_answers_an_older_form_is_wrapped_in_that_form(machine: Machine) -> None:
+    # CUDA 12.2's driver, asked for what 12.3 has with six parameters, answers its form of five.
+    code = (
+        "ask(b'cuGraphAddNode', 12030)\n"
+        "print(found.value == ctypes.cast(c.cuGraphAddNode, ctypes.c_void_p).value)\n"
+        "print(ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)(found.value)(1, 2, 3, 0, None))"
+    )
+
+    assert _in_future(machine, code) == ("True\n6\n", [])
+
+
 @pytest.mark.parametrize("way", ["libm", "libm-versioned"])
 def test_a_look_up_that_is_not_for_cuda_finds_what_it_found_before(machine: Machine, way: str) -> None:
     foreign = _foreign(machine.folder)

@@ -1,6 +1,6 @@
 """The hook in front of NVIDIA's own libcuda.so.1, on a machine without a card.
 
-The library is proprietary and optional: `python -m testbed.nvidia_driver` fetches it once.  Without it these tests are
+The library is proprietary and optional: `python -m testbed.libcuda` fetches it once.  Without it these tests are
 skipped and counted.  `make drills ROOM=hook` fetches it by itself.
 """
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.nvidia_driver.pins import DRIVERS, Driver
-from testbed.nvidia_driver.supply import cached, remedy
+from testbed.libcuda.pins import DRIVERS, Driver
+from testbed.libcuda.supply import cached, remedy
 from tests.hook.support.machine import HOOK
-from tests.hook.support.own_driver import Compared, OwnDriver, compare, unknown_forms, wrapped
+from tests.hook.support.own_driver import Compared, OwnDriver, bases, compare, unknown_forms, wrapped
 from tests.hook.support.swapless import build_without
 from tests.plugins.optional import skip_optional
 
@@ -71,6 +71,15 @@ def test_loading_unloading_forking_threads_and_exit_are_as_without_the_hook(own:
     assert hooked.stderr == bare.stderr
 
 
+def test_the_software_driver_answers_every_question_as_this_driver_does(compared: Compared, tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    names.write_text("\n".join(bases()))
+
+    ours = compared.own.software_answers(names)
+
+    assert [question for question, answer in compared.bare.items() if ours[question] != answer] == []
+
+
 def test_the_software_driver_is_as_symbolic_as_nvidia_s(own: OwnDriver) -> None:
     dynamic = subprocess.run(["readelf", "-d", own.folder / "libcuda.so.1"], capture_output=True, text=True, check=True)
 
@@ -89,15 +98,8 @@ void *ask(const char *name) {
 """
 
 
-def _hook_exports(name: str) -> bool:
-    listed = subprocess.run(["nm", "-D", "--defined-only", HOOK], capture_output=True, text=True, check=True).stdout
-    return any(row.split()[-1] == name for row in listed.splitlines())
-
-
 def test_a_library_that_is_loaded_with_deepbind_finds_the_hook(own: OwnDriver, tmp_path: Path) -> None:
-    """As Julia loads every library (`RTLD_LAZY | RTLD_DEEPBIND`): libc's own dlsym comes before the hook's there."""
-    if not _hook_exports("dlopen"):
-        pytest.xfail("the hook does not export dlopen: libraries that are loaded with RTLD_DEEPBIND escape it")
+    """Find the hook where libc's own dlsym comes first: Julia loads every library with RTLD_DEEPBIND."""
     library = tmp_path / "libdeep.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=DEEP, text=True, check=True)
 

@@ -36,7 +36,7 @@ def test_a_hook_that_swaps_nothing_gives_the_driver_s_own_function(swap: str, tm
 
 
 def test_the_software_driver_finds_its_own_names_in_itself() -> None:
-    """As `readelf -d` says of NVIDIA's libcuda.so.1 of 535, 555, 580 and 595 (but not of its libnvidia-ml.so.1)."""
+    """Hold to what `readelf -d` says of NVIDIA's libcuda.so.1 of 535, 555, 580 and 595."""
     dynamic = subprocess.run(["readelf", "-d", DRIVER / "libcuda.so.1"], capture_output=True, text=True, check=True)
 
     assert "(SYMBOLIC)" in dynamic.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hook.driver.generate import Function, read_table
+from hook.driver.generate import Function, read_patterns, read_table
 from tests.hook.support.headers import FOLDERS, read_functions, read_versions, structures_with_a_stream
 from tests.hook.support.machine import HOOK, ROOT
 
@@ -52,6 +52,20 @@ def test_no_exemption_is_without_use_and_none_hides_a_wrapped_function() -> None
 
     assert not [pattern for pattern in EXEMPT if not fnmatch.filter(names, pattern)]
     assert not [(pattern, name) for pattern in EXEMPT for name in fnmatch.filter(wrapped, pattern)]
+
+
+@pytest.mark.parametrize("version", FOLDERS)
+def test_nothing_of_nvidia_s_headers_is_told_of_as_unknown(version: str) -> None:
+    known = {name for one in read_table(TABLE) for name in (one.symbol, one.base)}
+    risks = read_patterns(TABLE, "risk")
+    told = [
+        name
+        for name in read_functions(FOLDERS[version])
+        if any(fnmatch.fnmatchcase(name, risk) for risk in risks) and name not in known and not is_exempt(name)
+    ]
+
+    assert not told
+    assert all(fnmatch.filter(known, risk) for risk in risks), "each family has a member that is wrapped"
 
 
 def test_functions_that_the_table_says_are_used_are_called() -> None:
@@ -145,7 +159,7 @@ def test_the_library_exports_what_it_wraps_and_nothing_else() -> None:
 @pytest.mark.parametrize("name", ["dlopen", "dlsym", "dlvsym"])
 def test_the_c_library_s_function_is_jumped_to(name: str) -> None:
     # RTLD_NEXT and search paths go by the caller's address: a call in between would make us the caller.
-    words = ["objdump", "-d", "--no-show-raw-insn", HOOK, f"--disassemble={name}"]
+    words = ["objdump", "-d", "--no-show-raw-insn", str(HOOK), f"--disassemble={name}"]
     shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
     assert re.search(r"jmp\s+\*", shown), shown

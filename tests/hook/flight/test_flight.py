@@ -1,6 +1,8 @@
 """Work in flight: however much of it there is, a launch is held back for a while and never for good."""
 
+import statistics
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,6 +10,7 @@ from schedulerd.control.client import ControlClient
 from testbed.gpu_record import Record
 from tests.fakes.wire.client import running_daemon
 from tests.fakes.wire.daemon import Peer
+from tests.hook.support.flying import FOUR_STREAMS, drain_of, seconds_of
 from tests.hook.support.machine import Machine, compiled, hook_built
 
 
@@ -15,6 +18,13 @@ from tests.hook.support.machine import Machine, compiled, hook_built
 def peer(machine: Machine) -> Peer:
     machine.devices = "2xT4-16GB"
     return Peer(machine.sockets, machine.uuids())
+
+
+@pytest.fixture
+def peer_of_one(machine: Machine) -> Iterator[Peer]:
+    one = Peer(machine.sockets, machine.uuids())
+    yield one
+    one.stop()
 
 
 @pytest.mark.parametrize(
@@ -45,33 +55,15 @@ def test_any_number_of_launches_goes_behind_a_kernel_that_waits_for_its_partner(
 
 
 # ---------------------------------------------------------------------------------------------- one bound a stream
-FOUR_STREAMS = {"SIMGPU_OVERLAP": "4"}
-
-
-def _seconds_of(machine: Machine, family: str, **words: int) -> float:
-    """Return how long a family of programs takes under a scripted daemon whose grants have these words."""
-    machine.settings |= FOUR_STREAMS
-    peer = Peer(machine.sockets, machine.uuids())
-    try:
-        program = machine.start(compiled("lone"), family)
-        connection = peer.accept()
-        peer.welcome(connection)
-        connection.hear("want")
-        peer.grant(connection, **words)
-        out, said = program.communicate(timeout=30)
-    finally:
-        peer.stop()
-    assert program.returncode == 0, said
-    return float(out)
 
 
 def test_a_stream_of_short_kernels_is_not_held_back_by_a_stream_of_long_ones(machine: Machine) -> None:
-    took = _seconds_of(machine, "25+1", waiting=1, keep_ms=1000)
+    took = seconds_of(machine, "25+1", waiting=1, keep_ms=1000)
     assert took < 1.4, "1 s without the hook; 2 s if streams were summed"
 
 
 def test_a_program_that_has_long_been_alone_may_queue_far_ahead(machine: Machine) -> None:
-    took = _seconds_of(machine, "ahead", waiting=0, quiet_ms=10_000)
+    took = seconds_of(machine, "ahead", waiting=0, quiet_ms=10_000)
     assert took < 1.4, "1 s without the hook; 1.7 s if 20 ms were all"
 
 
@@ -87,24 +79,7 @@ def test_a_program_that_has_long_been_alone_may_queue_far_ahead(machine: Machine
 def test_the_time_for_which_nobody_waited_decides_how_much_a_yield_must_wait_for(
     machine: Machine, words: dict[str, int], shortest: float, longest: float
 ) -> None:
-    peer = Peer(machine.sockets, machine.uuids())
-    program = machine.start(compiled("streams"), "600", "step_5ms")
-    try:
-        connection = peer.accept()
-        peer.welcome(connection)
-        connection.hear("want")
-        turn = peer.grant(connection, **words)
-        assert program.stdout
-        program.stdout.readline()
-        time.sleep(0.15)
-        began = time.monotonic()
-        connection.say("yield", turn=turn, grace_ms=5000)
-        connection.hear("done", turn=turn, passing=("using", "want"))
-        took = time.monotonic() - began
-    finally:
-        program.kill()
-        program.communicate()
-        peer.stop()
+    took = drain_of(machine, **words)
 
     assert shortest <= took <= longest
 
@@ -165,3 +140,42 @@ def test_the_daemon_counts_the_time_that_a_process_tells_in_its_ledger(machine: 
         program.communicate()
 
     assert 0.1 < busy[1] - busy[0] < 0.8, "5 ms every 25 ms, in a turn that goes on"
+
+
+# ---------------------------------------------------------------------------------------------- measuring programs
+def test_what_a_program_launches_between_two_timing_events_is_not_held_back(
+    machine: Machine, peer_of_one: Peer
+) -> None:
+    program = machine.start(compiled("timing"), "step_2ms", "5")
+    connection = peer_of_one.accept()
+    peer_of_one.welcome(connection)
+    connection.hear("want")
+    peer_of_one.grant(connection, waiting=1, keep_ms=1000)  # 20 ms are all that may be in flight
+    out, said = program.communicate(timeout=30)
+
+    assert program.returncode == 0, said
+    times = [tuple(map(float, line.split())) for line in out.splitlines()]
+    # The kernels last 1 ms each.  A function that nobody knows would start alone: the first row would show pauses.
+    assert min(between for between, _ in times) < 9
+    assert statistics.median(call for _, call in times) < 3
+
+
+def test_a_green_contexts_stream_is_waited_for_on_its_own_gpu(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("green"), "step_400ms")
+    try:
+        connection = peer.accept()
+        peer.welcome(connection)
+        connection.hear("want", gpus=peer.gpus[1])
+        turn = peer.grant(connection, 1)
+        assert program.stdout
+        assert program.stdout.readline() == "launched\n"
+        began = time.monotonic()
+        connection.say("yield", turn=turn, grace_ms=5000)
+        connection.hear("done", turn=turn)
+        took = time.monotonic() - began
+    finally:
+        program.kill()
+        _, said = program.communicate()
+        peer.stop()
+
+    assert took > 0.3, said

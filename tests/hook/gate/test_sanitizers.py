@@ -20,7 +20,7 @@ def sanitized(machine: Machine, request: pytest.FixtureRequest) -> Machine:
     library, variable = KINDS[request.param]
     flags = f"-O1 -g -fno-omit-frame-pointer -fsanitize={request.param} -DNVSHARE_DEBUG"
     # A sanitizer's start asks dlsym before anything instrumented may run: look-ups have tests of their own.
-    renamed = "-Ddlsym=hook_dlsym -Ddlvsym=hook_dlvsym -Wno-missing-prototypes"
+    renamed = "-Ddlopen=hook_dlopen -Ddlsym=hook_dlsym -Ddlvsym=hook_dlvsym -Wno-missing-prototypes"
     machine.hook = hook_built(f"sanitize-{request.param}", CFLAGS=flags, EXTRA=renamed)
     runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True, text=True, check=True).stdout
     machine.settings = {

@@ -68,7 +68,7 @@ def test_a_process_may_end_while_a_thread_stands_at_the_gate(machine: Machine, p
 def test_the_driver_is_asked_nothing_once_the_process_exits(machine: Machine, peer: Peer, said: str) -> None:
     # Each time the listener would ask the driver again and again whether the kernel has ended.  It would be killed for
     # that, or be told by a driver that has ended that the kernel has, too.
-    program = machine.start(compiled("at_exit"), "5")
+    program = machine.start(compiled("at_exit"), "5", SIMGPU_MISUSE="abort")
     assert program.stdin
     assert program.stdout
     connection = _serve_first(peer)
@@ -88,7 +88,7 @@ def test_the_driver_is_asked_nothing_once_the_process_exits(machine: Machine, pe
 
 
 def test_a_daemon_that_comes_while_the_process_exits_gets_a_hello_all_the_same(machine: Machine, peer: Peer) -> None:
-    program = machine.start(compiled("at_exit"), "1000")
+    program = machine.start(compiled("at_exit"), "1000", SIMGPU_MISUSE="abort")
     assert program.stdin
     connection = _serve_first(peer)
     assert program.stdout
@@ -108,7 +108,7 @@ def test_a_daemon_that_comes_while_the_process_exits_gets_a_hello_all_the_same(m
 
 
 def test_a_launch_in_an_exit_handler_still_gets_its_turn(machine: Machine, peer: Peer) -> None:
-    program = machine.start(compiled("at_exit"), "asks")
+    program = machine.start(compiled("at_exit"), "asks", SIMGPU_MISUSE="abort")
     assert program.stdin
     assert program.stdout
     connection = _serve_first(peer)

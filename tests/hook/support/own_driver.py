@@ -1,6 +1,6 @@
 """NVIDIA's own libcuda.so.1 bare and under the hook: what both answer, and what the library exports.
 
-The library is fetched, never kept in the repository (testbed/nvidia_driver).
+The library is fetched, never kept in the repository (testbed/libcuda).
 There is no card here, so `cuInit` says 100.
 """
 
@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hook.driver.generate import read_table
-from testbed.nvidia_driver.pins import Driver
+from testbed.libcuda.pins import Driver
 from tests.hook.support.headers import FOLDERS, read_versions
+from tests.hook.support.machine import DRIVER as SOFTWARE
 from tests.hook.support.machine import HOOK, ROOT, compiled
 
 FLAGS = 3
@@ -36,19 +37,33 @@ Question = tuple[str, int, int]
 """Base name, version, flags."""
 
 
+def _run(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    dropped = ("NVSHARE_", "LD_", "CUDA_", "SIMGPU_")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+    program = compiled("own_driver", "-Wl,--as-needed")
+    return subprocess.run([program, *words], env=clean | more, capture_output=True, text=True, timeout=120)
+
+
+def _read(lines: str, exported: dict[str, int], *, by_name: bool = False) -> dict[Question, Answer]:
+    found: dict[Question, Answer] = {}
+    for row in lines.splitlines():
+        base, version, flags, result, status, library, symbol, offset = row.split()
+        of_hook = library == "libnvshare.so"
+        # a wrapper stands for the function whose name it has
+        named = (of_hook or by_name) and library != "nothing"
+        at = exported.get(symbol, -1) if named else int(offset)
+        found[base, int(version), int(flags)] = Answer(int(result), int(status), at, of_hook)
+    return found
+
+
 @dataclass(frozen=True)
 class OwnDriver:
     driver: Driver
     folder: Path
 
     def run(self, *words: str | Path, hooked: bool, hook: Path = HOOK) -> subprocess.CompletedProcess[str]:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("NVSHARE_", "LD_", "CUDA_"))}
         preload = {"LD_PRELOAD": str(hook)} if hooked else {}
-        ours = {"LD_LIBRARY_PATH": str(self.folder), "NVSHARE_SOCKETS": "/nonexistent"}
-        program = compiled("own_driver", "-Wl,--as-needed")
-        return subprocess.run(
-            [program, *words], env=clean | ours | preload, capture_output=True, text=True, timeout=120
-        )
+        return _run(*words, LD_LIBRARY_PATH=str(self.folder), NVSHARE_SOCKETS="/nonexistent", **preload)
 
     def exported(self) -> dict[str, int]:
         """Return every cu… symbol that the library exports, with its offset."""
@@ -62,15 +77,14 @@ class OwnDriver:
         """Ask for every name, at every version that any function has, with every flag."""
         ran = self.run("look-ups", names, *map(str, versions()), hooked=hooked, hook=hook)
         assert ran.returncode == 0, ran.stderr[-2000:]
-        exported = self.exported()
-        found: dict[Question, Answer] = {}
-        for row in ran.stdout.splitlines():
-            base, version, flags, result, status, library, symbol, offset = row.split()
-            of_hook = library == "libnvshare.so"
-            # a wrapper stands for the function whose name it has
-            at = exported.get(symbol, -1) if of_hook else int(offset)
-            found[base, int(version), int(flags)] = Answer(int(result), int(status), at, of_hook)
-        return found
+        return _read(ran.stdout, self.exported())
+
+    def software_answers(self, names: Path) -> dict[Question, Answer]:
+        """Ask the software GPU's driver the same, as one of this version; a function is known by its name."""
+        version = {"SIMGPU_DRIVER_VERSION": str(self.driver.cuda)}
+        ran = _run("look-ups", names, *map(str, versions()), LD_LIBRARY_PATH=str(SOFTWARE), **version)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        return _read(ran.stdout, self.exported(), by_name=True)
 
 
 def bases() -> list[str]:

@@ -1,7 +1,8 @@
 """No launch without a turn: the drill's parts, which the tests run at a reduced count.
 
-Two processes hammer one GPU.  A daemon gives and takes turns as fast as they can be taken, and the driver's calls are
-stretched at random.  The GPU's own record of execution is compared with the daemon's log of turns.
+Two processes hammer one GPU, one of them in three streams at once.  A daemon gives and takes turns as fast as they can
+be taken, and the driver's calls are stretched at random.  The GPU's own record of execution is compared with the
+daemon's log of turns.
 """
 
 import bisect
@@ -65,6 +66,7 @@ def hammer(folder: Path, yields: int, *, seed: int, hook: Path = HOOK) -> Outcom
     machine = Machine(folder, hook=hook)
     machine.settings = {
         "SIMGPU_RECORD_ENTRIES": "1000000",
+        "SIMGPU_OVERLAP": "4",
         "SIMGPU_STRETCH_BEFORE": STRETCH,
         "SIMGPU_STRETCH_AFTER": STRETCH,
     }
@@ -74,7 +76,7 @@ def hammer(folder: Path, yields: int, *, seed: int, hook: Path = HOOK) -> Outcom
     for label in LABELS:
         (folder / label).mkdir()
         peers[label] = Peer(folder / label, uuids)
-        threads, kind = ("2", "stream") if label == "alice" else ("1", "")
+        threads, kind = ("3", "stream") if label == "alice" else ("1", "")
         command = [str(compiled("hammer")), threads, "step_1us", *([kind] if kind else [])]
         processes.append(machine.start(*command, SIMGPU_LABEL=label, NVSHARE_SOCKETS=str(folder / label)))
         connections[label] = peers[label].accept()

@@ -70,6 +70,18 @@ def test_a_refusal_tells_its_remedy(machine: Machine, peer: Peer, code: str, rem
     assert remedy in said
 
 
+def test_a_hello_that_came_too_late_is_said_again(machine: Machine, peer: Peer) -> None:
+    program = machine.start(compiled("refused"))
+    connection = peer.accept()
+    connection.say("error", code="no-hello", message="no hello came within 10 s")
+    connection.close()
+    with serving(peer):
+        out, said = program.communicate(timeout=5)
+
+    assert out.split()[0] == "0"
+    assert said == ""
+
+
 def test_a_refused_process_asks_again_and_is_let_in_when_the_answer_has_changed(machine: Machine, peer: Peer) -> None:
     program = machine.start(compiled("refused"))
     assert program.stdin

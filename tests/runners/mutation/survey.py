@@ -132,8 +132,14 @@ class Survey:
                 return
         for done, (job, end) in enumerate(run_all(jobs, at_once=self.at_once), 1):
             self.ends[job.name] = end
+            self.say_survivor(job.name, end)
             if done % 50 == 0 or done == len(jobs):
                 self.say(f"{done} of {len(jobs)} without an import")
+
+    def say_survivor(self, name: str, end: End) -> None:
+        """Name it at once: a run of hundreds of mutants may be ended early."""
+        if end is End.SURVIVED:
+            self.say(f"survived: {name}")
 
     def _pairs(self, mutant: Mutant) -> list[tuple[CodeType, CodeType]] | None:
         file = self.lines.root / mutant.path

@@ -162,6 +162,13 @@ def test_a_page_of_an_observer_without_a_turn_process_says_so(observer: Observer
     assert (status, b"nvshare_schedulerd_turn_loop_up 0\n" in page) == (200, True)
 
 
+def test_a_page_of_a_well_observer_says_which_nvml_answers(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "healthy", lambda: "")
+    observer.cards._library.told = "NVML is /x."
+
+    assert get(observer, "/healthz") == (200, b"ok. NVML is /x.\n")
+
+
 def test_what_it_lacks_is_said_and_is_no_reason_to_call_it_ill(
     observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

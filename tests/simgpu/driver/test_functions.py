@@ -60,7 +60,7 @@ def versions_and_limits() -> tuple[int, ...]:
 def test_a_function_says_the_version_of_its_card_and_the_card_its_own_limits(
     card: str, make_machine: Callable[..., Machine]
 ) -> None:
-    """cuFuncGetAttribute and cuKernelGetAttribute: PTX_VERSION and BINARY_VERSION, "major * 10 + minor"."""
+    """Hold to cuFuncGetAttribute and cuKernelGetAttribute: PTX_VERSION and BINARY_VERSION, "major * 10 + minor"."""
     with make_machine(f"1x{card}").client() as client:
         assert client.call(versions_and_limits) == CARDS[card]
 
@@ -76,7 +76,7 @@ def defaults_of_function_and_kernel() -> tuple[list[int], list[int]]:
 
 
 def test_a_kernel_has_the_same_defaults_as_a_function(make_machine: Callable[..., Machine]) -> None:
-    """cuKernelGetAttribute answers each attribute that cuFuncGetAttribute has: 1024 threads, 32 registers, 48 KiB."""
+    """Hold to cuKernelGetAttribute: it has each attribute of cuFuncGetAttribute (1024 threads, 48 KiB)."""
     with make_machine("1xA100-40GB").client() as client:
         function, of_library = client.call(defaults_of_function_and_kernel)
 
@@ -105,7 +105,7 @@ def who_wins() -> dict[str, int]:
 def test_a_function_s_own_attribute_wins_over_its_kernel_s_and_a_kernel_s_is_of_one_device(
     make_machine: Callable[..., Machine],
 ) -> None:
-    """cuKernelSetAttribute: what cuFuncSetAttribute set overrides it "irrespective" of the order, for a function."""
+    """Hold to cuKernelSetAttribute: what cuFuncSetAttribute set overrides it "irrespective" of the order."""
     with make_machine("2xA100-40GB").client() as client:
         assert client.call(who_wins) == {
             "nothing": 0,
@@ -137,7 +137,7 @@ def beyond_the_card(opt_in: int) -> list[str]:
 def test_more_than_48_kib_of_shared_memory_must_be_opted_in_and_fit_the_card(
     card: str, make_machine: Callable[..., Machine]
 ) -> None:
-    """cuFuncSetAttribute: MAX_DYNAMIC_SHARED_SIZE_BYTES "cannot exceed MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"."""
+    """Hold to cuFuncSetAttribute: MAX_DYNAMIC_SHARED_SIZE_BYTES "cannot exceed MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"."""
     refused, fine = "INVALID_VALUE", "SUCCESS"
     with make_machine(f"1x{card}").client() as client:
         answers = client.call(beyond_the_card, CARDS[card][1])
@@ -169,7 +169,7 @@ def occupancy() -> dict[str, Any]:
 
 
 def test_occupancy_takes_a_kernel_that_is_cast_to_a_function(make_machine: Callable[..., Machine]) -> None:
-    """cuOccupancy…: "can also be used with context-less kernel CUkernel … by casting to CUfunction"."""
+    """Hold to cuOccupancy…: "can also be used with context-less kernel CUkernel … by casting to CUfunction"."""
     with make_machine("1xA100-40GB").client() as client:
         found = client.call(occupancy)
 
@@ -208,7 +208,7 @@ def private_tables() -> list[str]:
 
 
 def test_no_private_table_of_nvidia_is_answered(machine: Machine) -> None:
-    """cuGetExportTable is in no document: NVIDIA's own runtime ends on it with a check that is not ours to answer."""
+    """Leave cuGetExportTable alone: it is in no document, and the runtime's check behind it is not ours to answer."""
     with machine.client() as client:
         answers = set(client.call(private_tables))
 

@@ -96,7 +96,7 @@ def free_own() -> None:
 
 
 def test_memory_of_one_process_is_opened_and_written_by_another(two: tuple[Client, Client]) -> None:
-    """cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle: the same bytes, both ways, and only one close."""
+    """Hold to cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle: the same bytes, and one close."""
     owner, guest = two
     handle = owner.call(own_memory, 7)
     before = owner.call(clients.free_megabytes)
@@ -117,7 +117,7 @@ def open_twice(reserved: bytes) -> tuple[bool, list[str]]:
 
 
 def test_a_handle_that_is_opened_twice_gives_one_pointer_and_is_closed_twice(two: tuple[Client, Client]) -> None:
-    """cuIpcOpenMemHandle: "the reference count … is incremented by 1 and the existing device pointer is returned"."""
+    """Hold to cuIpcOpenMemHandle: "the reference count … is incremented by 1", the pointer is the existing one."""
     owner, guest = two
 
     assert guest.call(open_twice, owner.call(own_memory, 1)) == (True, ["SUCCESS", "SUCCESS", "INVALID_VALUE"])
@@ -135,7 +135,7 @@ def test_opened_memory_lies_on_its_owner_s_device(two: tuple[Client, Client]) ->
 
 
 def test_wrong_handles_are_refused(two: tuple[Client, Client]) -> None:
-    """cuIpcOpenMemHandle: flags must be LAZY_ENABLE_PEER_ACCESS; a process opens no handle of its own."""
+    """Hold to cuIpcOpenMemHandle: flags must be LAZY_ENABLE_PEER_ACCESS; a process opens no handle of its own."""
     owner, guest = two
     handle = owner.call(own_memory, 7)
 
@@ -172,7 +172,7 @@ def what_has_a_handle() -> dict[str, tuple[str, int]]:
 
 
 def test_only_plain_memory_has_a_handle(machine: Machine) -> None:
-    """cuIpcGetMemHandle: memory "created with cuMemAlloc"; all other, and above all managed memory, is refused."""
+    """Hold to cuIpcGetMemHandle: memory "created with cuMemAlloc"; all other is refused, managed memory too."""
     with machine.client() as client:
         answers = client.call(what_has_a_handle)
 
@@ -226,7 +226,7 @@ def synchronize_own() -> str:
 
 
 def test_an_event_is_waited_for_and_recorded_in_either_process(two: tuple[Client, Client]) -> None:
-    """cuIpcGetEventHandle: record, synchronise, wait and query "may be used in either process"."""
+    """Hold to cuIpcGetEventHandle: record, synchronise, wait and query "may be used in either process"."""
     owner, guest = two
     guest.call(open_event, owner.call(own_event))
     assert guest.call(query_own) == "SUCCESS", "never recorded"
@@ -265,7 +265,7 @@ def plain_event_and_foreign_handle(reserved: bytes) -> list[str]:
 
 
 def test_an_event_without_the_flag_has_no_handle_and_an_opened_one_no_times(two: tuple[Client, Client]) -> None:
-    """cuIpcGetEventHandle: made with INTERPROCESS and DISABLE_TIMING; cuEventCreate: the one needs the other."""
+    """Hold to cuIpcGetEventHandle: the event was made with INTERPROCESS and DISABLE_TIMING."""
     owner, guest = two
     answers = guest.call(plain_event_and_foreign_handle, owner.call(own_event))
 
@@ -319,7 +319,7 @@ def import_physical(process: int, descriptor: int, value: int) -> list[int]:
 
 
 def test_physical_memory_is_imported_from_a_descriptor(two: tuple[Client, Client]) -> None:
-    """cuMemExportToShareableHandle, cuMemImportFromShareableHandle: mapped in both, the same bytes, paid once."""
+    """Hold to cuMemExportToShareableHandle and its import: mapped in both, the same bytes, paid once."""
     owner, guest = two
     descriptor = owner.call(share_physical, 21)
     before = owner.call(clients.free_megabytes)
@@ -381,7 +381,7 @@ def import_pool(process: int, descriptor: int, exported: bytes, value: int) -> t
 
 
 def test_a_pool_and_its_allocations_are_imported(two: tuple[Client, Client]) -> None:
-    """cuMemPoolImportFromShareableHandle: "imported memory pools do not support creating new allocations"."""
+    """Hold to cuMemPoolImportFromShareableHandle: "imported memory pools do not support creating new allocations"."""
     owner, guest = two
     descriptor, exported = owner.call(share_pool, 31)
 
@@ -399,7 +399,7 @@ def export_unshareable_pools() -> list[str]:
 
 
 def test_a_pool_without_a_handle_type_cannot_be_exported(machine: Machine) -> None:
-    """cuMemPoolExportToShareableHandle: "create a mempool with a handle type other than NONE"."""
+    """Hold to cuMemPoolExportToShareableHandle: "create a mempool with a handle type other than NONE"."""
     with machine.client() as client:
         assert client.call(export_unshareable_pools) == ["INVALID_VALUE", "INVALID_VALUE"]
 
@@ -434,7 +434,7 @@ def pointers() -> dict[str, dict[str, int]]:
 
 
 def test_a_pointer_says_what_it_is(make_machine: Callable[..., Machine]) -> None:
-    """cuPointerGetAttribute: HOST is 1, DEVICE is 2 (of managed memory too), IS_MANAGED, MAPPED, the whole range."""
+    """Hold to cuPointerGetAttribute: HOST is 1, DEVICE is 2 (of managed memory too), and the whole range."""
     with make_machine("2xA100-40GB").client() as client:
         found = client.call(pointers)
 
@@ -463,6 +463,6 @@ def unknown_pointer() -> tuple[list[str], list[int]]:
 
 
 def test_of_an_unknown_pointer_one_attribute_is_an_error_and_a_list_of_them_is_nothing(machine: Machine) -> None:
-    """cuPointerGetAttribute: INVALID_VALUE; cuPointerGetAttributes: "if a pointer is not … each attribute is NULL"."""
+    """Hold to cuPointerGetAttribute: INVALID_VALUE; and to cuPointerGetAttributes: "NULL" for each."""
     with machine.client() as client:
         assert client.call(unknown_pointer) == (["INVALID_VALUE"] * 4, [0, 0, 0])

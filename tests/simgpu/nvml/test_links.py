@@ -40,7 +40,7 @@ def links() -> dict[str, Any]:
 
 
 def test_a_card_without_nvlink_says_so_for_each_question(make_machine: Callable[..., Machine]) -> None:
-    """nvml.h, nvmlDeviceGetNvLink…: NOT_SUPPORTED "if NVLink is not supported", INVALID_ARGUMENT for a wrong link."""
+    """Hold to nvml.h: NOT_SUPPORTED "if NVLink is not supported", INVALID_ARGUMENT for a wrong link."""
     with make_machine("1xA100-40GB").client() as client:
         assert client.call(links) == {
             **dict.fromkeys(("state", "version", "capability", "remote", "type", "fabric", "ecc"), UNSUPPORTED),
@@ -57,7 +57,7 @@ def buses() -> list[tuple[int, ...]]:
 
 
 def test_each_card_has_the_bus_of_its_generation(make_machine: Callable[..., Machine]) -> None:
-    """nvmlDeviceGetPcieSpeed: in Mbps; T4 is PCIe 3, A100 PCIe 4, H100 PCIe 5, each with 16 lanes."""
+    """Hold to nvmlDeviceGetPcieSpeed: in Mbps; T4 is PCIe 3, A100 PCIe 4, H100 PCIe 5, each with 16 lanes."""
     with make_machine("1xT4-16GB,1xA100-40GB,1xH100-80GB").client() as client:
         assert client.call(buses) == [(3, 16, 8000), (4, 16, 16000), (5, 16, 32000)]
 
@@ -70,6 +70,6 @@ def confidential() -> tuple[int, int]:
 
 
 def test_confidential_computing_is_off(machine: Machine) -> None:
-    """NCCL ends its start when nvmlSystemGetConfCompute… fails: a plain machine answers that it is off."""
+    """Answer as a plain machine: NCCL ends its start when nvmlSystemGetConfCompute… fails."""
     with machine.client() as client:
         assert client.call(confidential) == (0, 0)

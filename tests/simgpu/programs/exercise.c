@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../../simgpu/src/driver/abi/api.h"
 
@@ -54,6 +55,7 @@ static void use_memory(CUstream stream) {
     TRY(cuMemcpyHtoDAsync_v2(plain, text, sizeof text, stream));
     TRY(cuMemcpyDtoDAsync_v2(ordered, plain, sizeof text, stream));
     TRY(cuMemsetD32Async(ordered + 64, 7, 16, stream));
+    TRY(cuMemsetD8Async(managed, 7, 1 << 19, stream));
     TRY(cuMemcpyDtoHAsync_v2(text, ordered, sizeof text, stream));
     TRY(cuStreamSynchronize(stream));
     if (strcmp(text, "text") != 0)
@@ -61,6 +63,65 @@ static void use_memory(CUstream stream) {
     TRY(cuMemFreeAsync(ordered, stream));
     TRY(cuMemFree_v2(plain));
     TRY(cuMemFree_v2(managed));
+}
+
+/* What other processes could open: none does here. */
+static void share(CUstream stream) {
+    CUipcEventHandle event_handle;
+    CUipcMemHandle memory_handle;
+    CUevent event;
+    CUdeviceptr plain;
+    TRY(cuEventCreate(&event, 6));
+    TRY(cuIpcGetEventHandle(&event_handle, event));
+    TRY(cuEventRecord(event, stream));
+    TRY(cuStreamWaitEvent(streams[0], event, 0));
+    TRY(cuEventSynchronize(event));
+    TRY(cuEventDestroy_v2(event));
+    TRY(cuMemAlloc_v2(&plain, 8192));
+    TRY(cuIpcGetMemHandle(&memory_handle, plain));
+    TRY(cuMemsetD8Async(plain, 3, 8192, stream));
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuMemFree_v2(plain));
+}
+
+static void share_physical(void) {
+    const CUmemAllocationProp prop = {.type = 1, .requestedHandleTypes = 1, .location = {.type = 1}};
+    const CUmemAccessDesc access = {.location = {.type = 1}, .flags = 3};
+    CUmemGenericAllocationHandle made, imported;
+    CUdeviceptr address;
+    int descriptor;
+    TRY(cuMemCreate(&made, 2 << 20, &prop, 0));
+    TRY(cuMemExportToShareableHandle(&descriptor, made, 1, 0));
+    TRY(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)descriptor, 1));
+    close(descriptor);
+    TRY(cuMemAddressReserve(&address, 2 << 20, 0, 0, 0));
+    TRY(cuMemMap(address, 2 << 20, 0, imported, 0));
+    TRY(cuMemSetAccess(address, 2 << 20, &access, 1));
+    TRY(cuMemsetD8_v2(address, 1, 64));
+    TRY(cuMemUnmap(address, 2 << 20));
+    TRY(cuMemAddressFree(address, 2 << 20));
+    TRY(cuMemRelease(imported));
+    TRY(cuMemRelease(made));
+}
+
+static void use_green(void) {
+    CUdevResource whole, group;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    CUstream stream;
+    unsigned groups = 1;
+    int blocks;
+    TRY(cuDeviceGetDevResource(0, &whole, 1));
+    TRY(cuDevSmResourceSplitByCount(&group, &groups, &whole, NULL, 0, 8));
+    TRY(cuDevResourceGenerateDesc(&description, &group, 1));
+    TRY(cuGreenCtxCreate(&green, description, 0, 1));
+    TRY(cuGreenCtxStreamCreate(&stream, green, 1, 0));
+    TRY(cuLaunchKernel(short_kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuStreamDestroy_v2(stream));
+    TRY(cuGreenCtxDestroy(green));
+    TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, short_kernel, 128, 0));
+    TRY(cuFuncSetAttribute(short_kernel, 8, 1024 * blocks));
 }
 
 static void capture_and_run(CUstream stream) {
@@ -92,8 +153,12 @@ static void *work(void *given) {
     for (int i = 0; i < ROUNDS; i++) {
         launch_and_wait(streams[i % 3]);
         use_memory(own);
-        if (given)
+        share(own);
+        if (given) {
             capture_and_run(own);
+            share_physical();
+            use_green();
+        }
     }
     TRY(cuStreamDestroy_v2(own));
     return NULL;

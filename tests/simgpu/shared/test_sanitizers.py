@@ -28,7 +28,7 @@ def test_the_families_are_clean_under(sanitizer: str, tmp_path: Path) -> None:
     subprocess.run([*command, "-o", program, built / "libcuda.so.1"], check=True)
     machine = Machine(tmp_path, "2xT4-16GB")
     environment = {
-        **machine.environment(),
+        **machine.environment(touched="50%", host_pages="on"),
         "LD_LIBRARY_PATH": str(built),
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         # handles are kept for ever on purpose (see handles.c)

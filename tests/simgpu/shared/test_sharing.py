@@ -12,7 +12,7 @@ import pytest
 
 from testbed.gpu_record import Interval, Turn, busy_seconds, busy_share, interleavings, outside_turns, overlaps
 from tests.fakes.gpu_machine import BUILD, Machine, in_own_process_namespace
-from tests.simgpu.kills import check_record, kills
+from tests.simgpu.kills import check_record, kills, kills_while_sharing
 
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
@@ -183,3 +183,8 @@ def test_kernels_that_wait_for_each_other_are_as_many_on_every_device_when_the_t
 
         launched = {word for word in said.split() if word.startswith("launched=")}
         assert len(launched) == 1, said
+
+
+def test_the_death_of_an_owner_of_shared_memory_is_told_to_its_guest(machine: Machine) -> None:
+    # `make drills ROOM=simgpu` does it 500 times
+    assert "nothing left" in kills_while_sharing(machine, 25)

@@ -18,7 +18,7 @@ from deviceplugin.__main__ import main
 from deviceplugin.core.binding import Wait
 from deviceplugin.core.device_list import DeviceList
 from deviceplugin.kubelet import calls
-from deviceplugin.node import bindings
+from deviceplugin.node import handshake
 
 
 def shuffle_devices() -> None:
@@ -46,12 +46,12 @@ def die_at_start() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return check(plugin, request, context)
 
-    put = bindings.put_spec
+    put = handshake.put_spec
 
     def keep_or_put(path: Path, text: str, wait: Wait) -> float:
         return 0.0 if wait is Wait.SETTLED and KEEP_OLD_SPECS.exists() else put(path, text, wait)
 
-    bindings.put_spec = keep_or_put
+    handshake.put_spec = keep_or_put
     calls.DevicePlugin.check_start = die_or_check  # type: ignore[method-assign, assignment]
 
 

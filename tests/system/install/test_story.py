@@ -30,9 +30,13 @@ def test_the_doctor_in_the_plugins_pod_finds_nothing_wrong(house: House) -> None
 
 def test_the_doctors_job_sees_the_node_and_fails_where_something_is_missing(house: House) -> None:
     job = yaml.safe_load(house.kubectl("kustomize", str(MANIFESTS / "doctor")))
-    (container,) = job["spec"]["template"]["spec"]["containers"]
+    spec = job["spec"]["template"]["spec"]
+    spec.pop("affinity")  # a node of software GPUs has no label of NVIDIA's
+    spec["volumes"].append({"name": "simgpu", "hostPath": {"path": "/run/simgpu"}})
+    (container,) = spec["containers"]
     container |= {"image": IMAGE, "imagePullPolicy": "Never"}
-    container["env"].append({"name": "SIMGPU_FILE", "value": "/host/run/simgpu/gpus"})
+    container["env"].append({"name": "SIMGPU_FILE", "value": "/run/simgpu/gpus"})
+    container["volumeMounts"].append({"name": "simgpu", "mountPath": "/run/simgpu"})
     try:
         house.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
         house.kubectl("-n", SYSTEM, "wait", "--for=condition=failed", "--timeout=90s", "job/nvshare-doctor")
@@ -42,7 +46,8 @@ def test_the_doctors_job_sees_the_node_and_fails_where_something_is_missing(hous
 
     faults = [line for line in said.splitlines() if line.startswith(("MISSING", "WRONG"))]
     assert "OK       nvml " in said
-    assert {line.split()[1] for line in faults} == {"device-nodes"}, said  # a software GPU has none
+    # a software GPU has neither nodes nor specs, and its node no runtime of NVIDIA's
+    assert {line.split()[1] for line in faults} - {"device-source"} == {"device-nodes"}, said
     assert "MISSING  device-nodes    /dev/nvidiactl is not on the node." in said
 
 

@@ -67,9 +67,15 @@ class Sight:
         return frozenset(self.nodes) - CONTROL
 
 
+def has_spoken(text: str) -> bool:
+    """Return whether the line of `LOOK` is there, or its error."""
+    return any(line.startswith("{") and line.endswith("}") for line in text.splitlines()) or "Error" in text
+
+
 def read(text: str) -> Sight:
     """Read what `LOOK` printed: the first line of JSON."""
-    line = next(line for line in text.splitlines() if line.startswith("{"))
+    line = next((line for line in text.splitlines() if line.startswith("{")), None)
+    assert line is not None, f"the container says: {text[-300:]}"
     return Sight(**json.loads(line))
 
 

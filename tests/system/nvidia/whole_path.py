@@ -11,16 +11,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import yaml
-
 from contract.words import names, paths
 from testbed.cluster.errors import BrokenError
-from testbed.cluster.installed import COMPONENTS, GPUS, SYSTEM, Object, Wish, pod
+from testbed.cluster.installed import GPUS, SYSTEM, Object, Wish, pod
 from testbed.cluster.machine.processes import wait_until
 from testbed.nvidia import cuda_image, driver, toolkit
 from testbed.nvidia.bed import Bed
 from testbed.nvidia.kinds import Outcome
-from tests.system.nvidia import sights
+from tests.system.nvidia import pods, sights
 from tests.system.nvidia.noise import noise
 
 OPTED_IN = {names.INJECTION_LABEL: "enabled"}
@@ -30,44 +28,51 @@ _START_SECONDS = 180.0
 """A busy machine needs a minute; a node on which NVML is not found never becomes ready."""
 _WORK = ("burn", "--kernel-ms", "5", "--seconds", "100000", "--quiet")
 _LOOK_AND_WORK = ("sh", "-c", 'python -c "$LOOK" && burn --kernel-ms 1 --count 2 --quiet')
-_NOT_RESOLVED = re.compile("unresolvable CDI device|failed to create containerd task|no such file")
-ALL_CARDS = ",".join(map(str, range(GPUS)))
+SLOTS = GPUS * names.SLOTS_PER_GPU
 Step = Callable[[Bed, str], str]
 
 
-def cuda_pod(name: str, *, image: str = cuda_image.NAME, annotations: Mapping[str, str] | None = None) -> Object:
-    """Build a pod of an image like NVIDIA's, which computes until it is deleted."""
-    return pod(name, Wish(command=_WORK, container={"image": image}, annotations=annotations or {}))
+def cuda_pod(
+    name: str,
+    *,
+    image: str = cuda_image.NAME,
+    annotations: Mapping[str, str] | None = None,
+    work: Sequence[str] = _WORK,
+) -> Object:
+    """Build a pod of an image like NVIDIA's, which says what it sees and computes until it is deleted."""
+    command = ("sh", "-c", f'python -c "$LOOK"; exec {" ".join(work)}')
+    about = {"image": image}
+    return pod(
+        name, Wish(gpus="1", command=command, container=about, annotations=annotations or {}, env={"LOOK": sights.LOOK})
+    )
 
 
 def looking_pod(name: str) -> Object:
     """Build a pod that says what it sees, computes for a moment and ends."""
-    return pod(name, Wish(command=_LOOK_AND_WORK, container={"image": cuda_image.NAME}, env={"LOOK": sights.LOOK}))
+    return pod(
+        name, Wish(gpus="1", command=_LOOK_AND_WORK, container={"image": cuda_image.NAME}, env={"LOOK": sights.LOOK})
+    )
 
 
 @contextmanager
 def namespace(bed: Bed) -> Iterator[str]:
     """Make a namespace that opted in; its pods are gone afterwards."""
-    house = bed.house
-    made = house.plane.create_namespace(f"n-{secrets.token_hex(4)}", labels=OPTED_IN)
+    made = bed.house.plane.create_namespace(f"n-{secrets.token_hex(4)}", labels=OPTED_IN)
     try:
         yield made
     finally:
-        house.delete_pods(made)
-        house.kubectl("wait", "--for=delete", "pods", "--all", "-n", made, "--timeout=30s", check=False)
+        pods.remove_all(bed, made)
 
 
 # ---------------------------------------------------------------------------------------------- our daemons
 def daemons_start(bed: Bed, _: str) -> str:
     """Wait until every component is ready and the node offers all slots."""
     try:
-        for component in COMPONENTS:
-            bed.house.kubectl("-n", SYSTEM, "rollout", "status", component, f"--timeout={_START_SECONDS:.0f}s")
+        wait_until(bed.is_ready, what="webhook, device plugin and scheduler are ready", seconds=_START_SECONDS)
+        wait_until(lambda: bed.slots() == SLOTS, what=f"{SLOTS} slots are offered", seconds=_START_SECONDS)
     except BrokenError as error:
-        raise AssertionError(f"{error.cause.splitlines()[-1][-120:]}; the plugin says: {last_words(bed)}") from None
-    expected = GPUS * names.SLOTS_PER_GPU
-    wait_until(lambda: bed.house.slots() == expected, what=f"{expected} slots are offered", seconds=_START_SECONDS)
-    return f"{expected} slots"
+        raise AssertionError(f"{error.cause.splitlines()[0]}; the plugin says: {last_words(bed)}") from None
+    return f"{SLOTS} slots"
 
 
 def last_words(bed: Bed) -> str:
@@ -81,8 +86,8 @@ def last_words(bed: Bed) -> str:
 def gets_its_card(bed: Bed, team: str) -> str:
     """Start one pod: it has its card's nodes and the node's libraries, the hook is loaded, and it takes a turn."""
     house = bed.house
-    started(bed, team, cuda_pod("one"))
-    sight = look(bed, team, "one")
+    pods.start(bed, team, cuda_pod("one"))
+    sight = pods.look(bed, team, "one")
     assert not (wrong := sights.complaints(sight, bed.uuids)), "; ".join(wrong)
     maps = house.execute(team, "one", "cat", "/proc/1/maps")
     assert paths.CONTAINER_HOOK in maps, "the hook is not loaded"
@@ -92,39 +97,15 @@ def gets_its_card(bed: Bed, team: str) -> str:
     return f"{' '.join(sorted(sight.cards))} + {len(sight.nodes) - 1} control, variable {sight.variable}"
 
 
-def started(bed: Bed, team: str, *wanted: Object) -> None:
-    """Start pods; where one does not come up, raise with the kubelet's reason."""
-    try:
-        bed.house.start(team, *wanted)
-    except BrokenError as error:
-        raise AssertionError(f"{error.cause.splitlines()[0][:100]}: {refusals(bed, team)[-1:]}") from None
-    for each in wanted:
-        name = each["metadata"]["name"]
-        phase = bed.house.phase(team, name)
-        assert phase == "Running", (
-            f"{name} is {phase}: {bed.house.kubectl('logs', name, '-n', team, check=False)[-200:]}"
-        )
-
-
-def look(bed: Bed, team: str, name: str) -> sights.Sight:
-    return sights.read(bed.house.execute(team, name, "python", "-c", sights.LOOK))
-
-
 def computes(bed: Bed, label: str) -> bool:
     record = bed.house.record()
     return any(one.owner.label == label for card in record.cards for one in record.intervals(card.index))
 
 
-def refusals(bed: Bed, team: str) -> list[str]:
-    """Return the messages of the events that say that a container could not be made."""
-    events = bed.house.json("get", "events", "-n", team, "--field-selector=reason=Failed")["items"]
-    return [event["message"][-200:] for event in events for _ in range(event.get("count") or 1)]
-
-
 def starts_without_card(bed: Bed, team: str) -> str:
     """Start a pod where nothing on the node brings devices: it must have none, and no other pod's either."""
-    started(bed, team, pod("one", Wish(command=("sleep", "1000"), container={"image": cuda_image.NAME})))
-    sight = look(bed, team, "one")
+    pods.start(bed, team, cuda_pod("one", work=("sleep", "1000")))
+    sight = pods.look(bed, team, "one")
     assert not sight.nodes, f"it has {sorted(sight.nodes)}"
     assert not sight.libraries, f"it has {list(sight.libraries)}"
     return "no card, as must be"
@@ -147,21 +128,21 @@ def doctor_agrees(bed: Bed, _: str) -> str:
 def specs_vanish(bed: Bed, team: str) -> str:
     """Take the node's specs away and break them: new pods wait, the plugin says why, and nothing wrong gets in."""
     assert bed.kind is not None
-    house, said = bed.house, []
-    path = house.node.path(toolkit.spec_file(bed.kind, bed.kind.specs[0]))
+    said: list[str] = []
+    path = bed.house.node.path(toolkit.spec_file(bed.kind, bed.kind.specs[0]))
     content = path.read_text()
     for number, broken in enumerate((None, "kind: nvidia.com/gpu\ndevices: [")):
         path.unlink() if broken is None else path.write_text(broken)
         wait_until(lambda: "refused" in health(bed), what="the plugin refuses the node's specs", seconds=30)
         said.append(health(bed))
         wanted = cuda_pod(f"waits{number}")
-        house.create(team, wanted)
+        assert not (refused := pods.create(bed, team, wanted)), refused
         name = wanted["metadata"]["name"]
-        wait_until(partial(_is_refused, bed, team, name), what=f"{name} waits with a sentence", seconds=60)
-        assert house.phase(team, name) == "Pending", f"{name} is {house.phase(team, name)}"
+        wait_until(partial(pods.is_warned, bed, team, name), what=f"{name} waits with a sentence", seconds=60)
+        assert pods.phase(bed, team, name) == "Pending", f"{name} is {pods.phase(bed, team, name)}"
         _replace(path, content)
-        house.wait_phase(team, name, ("Running",), seconds=120)
-        wrong = sights.complaints(look(bed, team, name), bed.uuids)
+        pods.wait_running(bed, team, name)
+        wrong = sights.complaints(pods.look(bed, team, name), bed.uuids)
         assert not wrong, "; ".join(wrong)
     return f"twice: refused, pods wait, and start when it is back ({said[0][:60]}…)"
 
@@ -178,29 +159,22 @@ def health(bed: Bed) -> str:
     return bed.house.kubectl("-n", SYSTEM, *command, check=False).strip()
 
 
-def _is_refused(bed: Bed, team: str, name: str) -> bool:
-    events = bed.house.json("get", "events", "-n", team, f"--field-selector=involvedObject.name={name}")["items"]
-    return any(event["type"] == "Warning" for event in events)
-
-
 # ---------------------------------------------------------------------------------------------- tricks
 def tricks_fail(bed: Bed, team: str) -> str:
     """Ask for other cards in every way that a user has: the webhook refuses, or the pod sees its own card alone."""
-    house = bed.house
     for value in ("all", bed.uuids[0], "nvidia.com/gpu=all"):
-        said = house.create(team, pod("trick", Wish(env={names.ENV_VISIBLE_DEVICES: value})))
-        assert "created" not in said, f"the webhook let {names.ENV_VISIBLE_DEVICES}={value} in"
+        said = pods.create(bed, team, pod("trick", Wish(gpus="1", env={names.ENV_VISIBLE_DEVICES: value})))
+        assert names.ENV_VISIBLE_DEVICES in said, f"the webhook let {names.ENV_VISIBLE_DEVICES}={value} in"
     others = [cuda_pod(f"image{number}", image=cuda_image.OTHER) for number in range(GPUS)]
     annotated = _annotated(bed.uuids)
-    answers = [house.create(team, wanted) for wanted in annotated]
-    asked = [wanted for wanted, said in zip(annotated, answers, strict=True) if "created" in said]
-    started(bed, team, *others)
+    asked = [wanted for wanted in annotated if not pods.create(bed, team, wanted)]
+    pods.start(bed, team, *others)
     for wanted in asked:
-        house.wait_phase(team, wanted["metadata"]["name"], ("Running",))
+        pods.wait_running(bed, team, wanted["metadata"]["name"])
     wrong = [
         f"{name}: {complaint}"
         for name in (wanted["metadata"]["name"] for wanted in (*others, *asked))
-        for complaint in sights.complaints(look(bed, team, name), bed.uuids)
+        for complaint in sights.complaints(pods.look(bed, team, name), bed.uuids)
     ]
     assert not wrong, "; ".join(wrong)
     refused = len(annotated) - len(asked)
@@ -225,17 +199,15 @@ def _annotated(cards: Sequence[str]) -> list[Object]:
 # ---------------------------------------------------------------------------------------------- bursts
 def bursts(bed: Bed, team: str, count: int = 1) -> str:
     """Start pods twenty at a time while others write CDI specs: each sees its own card, hardly one is late."""
-    house = bed.house
     late = 0
-    with noise(house.node.path("/run/cdi")):
+    with noise(bed.house.node.path("/run/cdi")):
         for number in range(count):
-            pods = [looking_pod(f"b{number}-{place}") for place in range(BURST)]
-            house.kubectl("create", "-n", team, "-f", "-", stdin=yaml.safe_dump_all(pods))
-            wait_until(partial(_all_ended, bed, team, BURST), what=f"{BURST} pods end", seconds=120)
+            for place in range(BURST):
+                assert not (refused := pods.create(bed, team, looking_pod(f"b{number}-{place}"))), refused
+            wait_until(partial(pods.all_ended, bed, team, BURST), what=f"{BURST} pods end", seconds=120)
             _check_burst(bed, team)
-            late += sum(1 for message in refusals(bed, team) if _NOT_RESOLVED.search(message))
-            house.delete_pods(team)
-            house.kubectl("delete", "events", "--all", "-n", team)
+            late += len(pods.refusals(bed, team))
+            pods.remove_all(bed, team)
     starts = count * BURST
     assert late <= max(1, int(MAX_LATE * starts)), f"{late} of {starts} starts were late"
     return f"{starts} of {starts} right, {late} late"
@@ -243,19 +215,13 @@ def bursts(bed: Bed, team: str, count: int = 1) -> str:
 
 def _check_burst(bed: Bed, team: str) -> None:
     wrong: list[str] = []
-    for item in bed.house.json("get", "pods", "-n", team)["items"]:
-        name = item["metadata"]["name"]
-        said = bed.house.plane.core.read_namespaced_pod_log(name, team)
-        if item["status"]["phase"] != "Succeeded":
-            wrong.append(f"{name} is {item['status']['phase']}: {said[-200:]}")
+    for item in bed.core.list_namespaced_pod(team).items:
+        name, said = item.metadata.name, pods.log(bed, team, item.metadata.name)
+        if item.status.phase != "Succeeded":
+            wrong.append(f"{name} is {item.status.phase}: {said[-200:]}")
         else:
             wrong += [f"{name}: {complaint}" for complaint in sights.complaints(sights.read(said), bed.uuids)]
     assert not wrong, f"{len(wrong)} of {BURST} wrong: {wrong[0]}"
-
-
-def _all_ended(bed: Bed, team: str, count: int) -> bool:
-    listed = bed.house.plane.core.list_namespaced_pod(team).items
-    return sum(1 for item in listed if item.status.phase in ("Succeeded", "Failed")) == count
 
 
 STEPS: Mapping[Outcome, tuple[tuple[str, Step], ...]] = {

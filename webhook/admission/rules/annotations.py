@@ -1,5 +1,6 @@
 """Rules on our annotations of a pod: known keys, values of the grammar, none above the ceiling of the namespace."""
 
+import re
 from collections.abc import Callable
 
 from contract.errors import BadValue
@@ -21,6 +22,9 @@ from webhook.admission.rule import Facts, Offenders, PodRule, Rule
 
 _KNOWN = ", ".join(word.key for word in POD_ANNOTATIONS)
 _OURS = names.DOMAIN + "/"
+_CDI_DOMAIN = "cdi.k8s.io/"
+_CDI_KEY = re.compile(rf"(?:.+\.)?{re.escape(_CDI_DOMAIN)}")
+"""CDI's own domain, and those below it: NVIDIA's NRI plugin reads nvidia.cdi.k8s.io/."""
 
 
 def _unknown_keys(facts: Facts) -> Offenders:
@@ -80,6 +84,11 @@ def _beyond_ceilings_cel() -> str:
     )
 
 
+def _names_devices(facts: Facts) -> Offenders:
+    """Find keys by which a runtime or NVIDIA's NRI plugin is told CDI devices: they would add other cards."""
+    return tuple(sorted(key for key in facts.pod.annotations or () if _CDI_KEY.match(key)))
+
+
 def _too_many(facts: Facts) -> Offenders:
     ceiling = facts.namespace.max_gpus
     return (f"{facts.vgpus}, and the namespace grants {ceiling}",) if ceiling and facts.vgpus > ceiling else ()
@@ -106,6 +115,14 @@ RULES: tuple[PodRule, ...] = (
         remedy="Write one of the values named, or remove the annotation.",
         find=_bad_values,
         cel=cel.bad_values(POD_ANNOTATIONS, "variables.annotations"),
+    ),
+    Rule(
+        code=ReasonCode("DeviceAnnotation"),
+        cause="A pod with a vGPU may not name CDI devices in annotations, which could be other GPUs: {found}.",
+        remedy="Remove the annotation; the vGPU brings its devices by itself.",
+        find=_names_devices,
+        cel=f"(variables.annotations.size() > {cel.MOST_KEYS} ? [] : variables.annotations.filter(k,"
+        f" k.startsWith({cel.text(_CDI_DOMAIN)}) || k.contains({cel.text('.' + _CDI_DOMAIN)})))",
     ),
     Rule(
         code=ReasonCode("AboveCeiling"),

@@ -51,6 +51,8 @@ typedef enum CUresult_enum {
     CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
     CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
     CUDA_ERROR_INVALID_CLUSTER_SIZE = 912,
+    CUDA_ERROR_INVALID_RESOURCE_TYPE = 914,
+    CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915,
     CUDA_ERROR_UNKNOWN = 999,
 } CUresult;
 
@@ -105,6 +107,7 @@ typedef unsigned int CUstreamCaptureStatus;
 typedef unsigned int CUstreamBatchMemOpType;
 typedef unsigned int CUlaunchAttributeID;
 typedef CUlaunchAttributeID CUstreamAttrID;
+typedef unsigned int CUdevResourceType;
 typedef CUlaunchAttributeID CUkernelNodeAttrID;
 
 typedef struct CUarray_st *CUarray;
@@ -118,6 +121,7 @@ typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef unsigned long long CUtexObject;
 typedef unsigned long long CUsurfObject;
@@ -404,6 +408,13 @@ typedef struct CUexecAffinityParam_st {
 typedef struct CUipcMemHandle_st {
     char reserved[64];
 } CUipcMemHandle;
+
+typedef struct CUdevResource_st {
+    CUdevResourceType type;
+    unsigned char reserved[92];
+    unsigned smCount;
+    unsigned reserved_rest[11];
+} CUdevResource;
 
 typedef struct CUipcEventHandle_st {
     char reserved[64];

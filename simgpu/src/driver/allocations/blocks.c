@@ -123,7 +123,7 @@ static void refund(const struct sg_block *block) {
     if (!block->charged || !block->context)
         return;
     if (block->kind == SG_MANAGED)
-        sg_refund_managed(block->context, block->charged);
+        sg_refund_managed(block->context, block->touched);
     else
         sg_refund_plain(block->context, block->charged);
 }
@@ -202,6 +202,17 @@ void sg_refund_managed(CUcontext context, uint64_t bytes) {
     if (sg_place_of(&state, context))
         sg_forget_managed(&state, context->index, (double)bytes);
     sg_commit(&state);
+}
+
+uint64_t sg_touch_block(struct sg_block *block, uint64_t end) {
+    end = sg_round_up(end < block->bytes ? end : block->bytes, 512);
+    sg_lock(&tree_lock); /* two threads that copy into one block */
+    uint64_t before = block->touched;
+    block->touched = end > before ? end : before;
+    sg_unlock(&tree_lock);
+    if (end <= before || sg_charge_managed(block->context, end - before) != CUDA_SUCCESS)
+        return 0;
+    return end - before;
 }
 
 void sg_send_managed_out(CUcontext context, uint64_t bytes) {

@@ -13,6 +13,7 @@ struct sg_export;
 
 struct sg_block {
     uint64_t start, bytes, charged;
+    uint64_t touched; /* of a managed block: its first bytes that kernels or copies touch */
     enum sg_block_kind kind;
     CUcontext context; /* NULL for host memory that outlives it */
     uint32_t device;
@@ -38,8 +39,11 @@ void sg_forget_blocks(CUcontext context, void (*lose)(const struct sg_block *blo
 
 CUresult sg_charge_plain(CUcontext context, uint64_t bytes);
 void sg_refund_plain(CUcontext context, uint64_t bytes);
+/* Counts bytes that kernels touch from now on. */
 CUresult sg_charge_managed(CUcontext context, uint64_t bytes);
 void sg_refund_managed(CUcontext context, uint64_t bytes);
+/* A copy touches a managed block up to here; returns how many bytes count from now on that did not before. */
+uint64_t sg_touch_block(struct sg_block *block, uint64_t end);
 void sg_send_managed_out(CUcontext context, uint64_t bytes);
 
 static inline uint64_t sg_round_up(uint64_t bytes, uint64_t unit) {

@@ -158,3 +158,38 @@ CUresult sg_set_bytes(const CUDA_MEMSET_NODE_PARAMS *set) {
         set_row(side.base + y * pitch, set, fitting(&side, y * pitch, width));
     return CUDA_SUCCESS;
 }
+
+/* ---- what of it is managed memory */
+
+static void touch(CUcontext context, uint64_t start, uint64_t end, uint64_t bytes, struct sg_touched *touched) {
+    struct sg_block *block = sg_find_block(start);
+    if (!block || block->kind != SG_MANAGED || block->context != context)
+        return;
+    touched->bytes += bytes;
+    touched->fresh += sg_touch_block(block, end - block->start);
+}
+
+static void touch_side(CUcontext context, const struct side *side, const CUDA_MEMCPY3D *copy,
+                       struct sg_touched *touched) {
+    uint64_t start = (uint64_t)(uintptr_t)side->base;
+    uint64_t last = offset_of(side, copy->WidthInBytes, copy->Height - 1, copy->Depth - 1) + copy->WidthInBytes;
+    touch(context, start, start + last, sg_copied_bytes(copy), touched);
+}
+
+struct sg_touched sg_touch_by_copy(CUcontext context, const CUDA_MEMCPY3D *copy) {
+    struct sg_touched touched = {0};
+    if (sg_copied_bytes(copy) == 0)
+        return touched;
+    const struct side from = source_of(copy), to = target_of(copy);
+    touch_side(context, &from, copy, &touched);
+    touch_side(context, &to, copy, &touched);
+    return touched;
+}
+
+struct sg_touched sg_touch_by_set(CUcontext context, const CUDA_MEMSET_NODE_PARAMS *set) {
+    struct sg_touched touched = {0};
+    uint64_t width = set->width * set->elementSize, pitch = set->height > 1 ? set->pitch : width;
+    if (width && set->height)
+        touch(context, set->dst, set->dst + pitch * (set->height - 1) + width, width * set->height, &touched);
+    return touched;
+}

@@ -10,7 +10,7 @@
 extern _Atomic bool sg_ready;     /* cuInit has succeeded */
 extern uint32_t sg_visible_count; /* after CUDA_VISIBLE_DEVICES */
 extern uint32_t sg_visible[SG_DEVICES];
-extern bool sg_stretches; /* calls are stretched for race drills */
+extern bool sg_stretches; /* calls take time: stretched for race drills, or with a cost */
 
 #define NEED_INIT()                                                                                                    \
     do {                                                                                                               \
@@ -18,5 +18,7 @@ extern bool sg_stretches; /* calls are stretched for race drills */
             return sg_not_ready();                                                                                     \
     } while (0)
 CUresult sg_not_ready(void);
+/* What a real driver answers with a crash: a loud message and abort, if SIMGPU_MISUSE=abort says so. */
+void sg_misuse(const char *what);
 
 #endif

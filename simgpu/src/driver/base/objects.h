@@ -46,6 +46,7 @@ struct CUstream_st {
     _Atomic uint64_t last; /* the sequence of its last operation, plus one */
     _Atomic(struct sg_capture *) capture;
     bool legacy;
+    CUgreenCtx green; /* the green context that it was made in, or NULL */
     struct CUgraphNode_st **frontier; /* while it captures: the nodes that its next node will wait for */
     size_t frontier_count;
     struct CUstream_st *next_member; /* of the same capture */

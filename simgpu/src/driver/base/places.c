@@ -84,6 +84,12 @@ static CUresult use_channel(CUcontext context, uint32_t channel) {
     return place ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+int sg_clamp_priority(int priority) {
+    if (priority < SG_GREATEST_PRIORITY)
+        return SG_GREATEST_PRIORITY;
+    return priority > SG_LEAST_PRIORITY ? SG_LEAST_PRIORITY : priority;
+}
+
 CUstream sg_new_stream(CUcontext context, unsigned flags, int priority) {
     CUstream stream = sg_new_handle(SG_STREAM_HANDLE, sizeof *stream);
     if (!stream)

@@ -14,4 +14,8 @@ bool sg_remove_context_at_exit(CUcontext context);
 /* The first stream of a context is its legacy stream. The others share the other channels in turn. */
 CUstream sg_new_stream(CUcontext context, unsigned flags, int priority);
 
+#define SG_LEAST_PRIORITY 0
+#define SG_GREATEST_PRIORITY (-5)
+int sg_clamp_priority(int priority);
+
 #endif

@@ -5,21 +5,23 @@
 
 #define PER_THREAD 2u
 #define LEGACY 1u
+#define REFUSES_NEWER 13000 /* drivers 580 and 595 refuse versions above their own; 535 and 555 answer what they have */
 
 enum found { FOUND = 0, NO_SYMBOL = 1, TOO_OLD = 2 };
 
 struct entry_point {
-    const char *base;
-    int version, per_thread_version;
-    void *function, *per_thread;
+    const char *base, *symbol;
+    int version;
+    void *function;
 };
 
-#define API(symbol, base, version, ...) {#base, version, 0, (void *)symbol, NULL},
+#define ROW(base, symbol, version) {#base, #symbol, version, (void *)symbol},
+#define API(symbol, base, version, ...) ROW(base, symbol, version)
 #define PTSZ(symbol, base, version, per_thread_version, ...)                                                           \
-    {#base, version, per_thread_version, (void *)symbol, (void *)symbol##_ptsz},
+    ROW(base, symbol, version) ROW(base, symbol##_ptsz, per_thread_version)
 #define PTDS(symbol, base, version, per_thread_version, ...)                                                           \
-    {#base, version, per_thread_version, (void *)symbol, (void *)symbol##_ptds},
-#define NONE(symbol, base, version) {#base, version, 0, (void *)symbol, NULL},
+    ROW(base, symbol, version) ROW(base, symbol##_ptds, per_thread_version)
+#define NONE(symbol, base, version) ROW(base, symbol, version)
 static const struct entry_point ENTRY_POINTS[] = {
 #include "driver/abi/api.def"
 };
@@ -28,22 +30,39 @@ static const struct entry_point ENTRY_POINTS[] = {
 #undef PTDS
 #undef NONE
 
-/* The newest that is not newer than asked for. */
-static enum found find(const char *base, int version, bool per_thread, void **function) {
+static bool is_per_thread(const struct entry_point *entry) {
+    size_t length = strlen(entry->symbol), suffix = strlen("_ptsz");
+    const char *end = entry->symbol + (length > suffix ? length - suffix : 0);
+    return strcmp(end, "_ptsz") == 0 || strcmp(end, "_ptds") == 0;
+}
+
+static bool has_per_thread(const char *base, int driver) {
+    for (size_t i = 0; i < COUNT(ENTRY_POINTS); i++)
+        if (strcmp(ENTRY_POINTS[i].base, base) == 0 && ENTRY_POINTS[i].version <= driver &&
+            is_per_thread(&ENTRY_POINTS[i]))
+            return true;
+    return false;
+}
+
+/* The newest form that is not newer than asked for.
+ *
+ * As NVIDIA's driver answers: a form that is newer than the driver does not exist.  Where a name has forms for the thread's
+ * own stream, a caller who wants those gets no other. */
+static enum found find(const char *base, int version, int driver, bool per_thread, void **function) {
     enum found found = NO_SYMBOL;
     int best = -1;
+    bool wants_own = per_thread && has_per_thread(base, driver);
     for (size_t i = 0; i < COUNT(ENTRY_POINTS); i++) {
         const struct entry_point *entry = &ENTRY_POINTS[i];
-        if (strcmp(entry->base, base) != 0)
+        if (strcmp(entry->base, base) != 0 || entry->version > driver)
             continue;
         if (found == NO_SYMBOL)
             found = TOO_OLD;
-        if (entry->version > version || entry->version < best)
+        if (is_per_thread(entry) != wants_own || entry->version > version || entry->version < best)
             continue;
         found = FOUND;
         best = entry->version;
-        *function = per_thread && entry->per_thread && entry->per_thread_version <= version ? entry->per_thread
-                                                                                             : entry->function;
+        *function = entry->function;
     }
     return found;
 }
@@ -53,10 +72,10 @@ static CUresult look_up(const char *symbol, void **function, int version, cuuint
     if (!symbol || !*symbol || !function || flags & ~(cuuint64_t)(LEGACY | PER_THREAD))
         return CUDA_ERROR_INVALID_VALUE;
     cuDriverGetVersion(&driver);
-    if (version > driver)
+    if (version > driver && driver >= REFUSES_NEWER)
         return CUDA_ERROR_INVALID_VALUE;
     *function = NULL;
-    *found = find(symbol, version, flags & PER_THREAD, function);
+    *found = find(symbol, version, driver, flags & PER_THREAD, function);
     return CUDA_SUCCESS;
 }
 

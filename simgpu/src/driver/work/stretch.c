@@ -1,4 +1,4 @@
-/* Race drills: a call that gives the device work takes a random time before and after it is submitted. */
+/* Calls that take time: spinning, because a driver computes and takes locks meanwhile, it does not sleep. */
 #include "stretch.h"
 
 #include "driver/base/thread.h"
@@ -11,10 +11,19 @@ static uint64_t random_below(uint64_t limit) {
     return x % limit;
 }
 
+static void spin(uint64_t length_ns) {
+    uint64_t until = sg_monotonic_ns() + length_ns;
+    while (sg_monotonic_ns() < until)
+        __builtin_ia32_pause();
+}
+
 void sg_stretch(uint64_t limit_ns) {
     if (LIKELY(!sg_stretches) || limit_ns == 0)
         return;
-    uint64_t until = sg_monotonic_ns() + random_below(limit_ns);
-    while (sg_monotonic_ns() < until)
-        __builtin_ia32_pause();
+    spin(random_below(limit_ns));
+}
+
+void sg_spend(uint64_t cost_ns) {
+    if (UNLIKELY(sg_stretches) && cost_ns)
+        spin(cost_ns);
 }

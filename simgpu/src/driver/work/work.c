@@ -66,8 +66,26 @@ CUresult sg_occupy(CUstream stream, uint64_t length_ns) {
     return sg_push(stream, &op, NULL, NULL);
 }
 
+/* A copy or a set: the time it takes, and the managed bytes that it touches. */
+static struct sg_op copy_of(CUstream stream, const struct sg_work *work) {
+    struct sg_touched touched = work->type == SG_NODE_COPY ? sg_touch_by_copy(stream->context, &work->copy)
+                                                           : sg_touch_by_set(stream->context, &work->set);
+    return (struct sg_op){.kind = SG_COPY,
+                          .length_ns = length_of_work(work),
+                          .target = touched.bytes,
+                          .sequence = touched.fresh};
+}
+
+static CUresult run_copy(CUstream stream, const struct sg_work *work) {
+    const struct sg_op op = copy_of(stream, work);
+    return sg_push(stream, &op, NULL, NULL);
+}
+
 static CUresult prefetch(CUstream stream, const struct sg_memory_work *memory) {
     const struct sg_op op = {.kind = SG_FETCH, .target = memory->bytes};
+    struct sg_block *block = sg_find_block(memory->pointer);
+    if (block && block->kind == SG_MANAGED && !memory->to_host)
+        sg_touch_block(block, memory->pointer - block->start + memory->bytes);
     if (!memory->to_host)
         return sg_push(stream, &op, NULL, NULL);
     sg_send_managed_out(stream->context, memory->bytes);
@@ -95,7 +113,7 @@ static CUresult perform(CUstream stream, const struct sg_work *work) {
         return sg_run_kernel(stream, &work->kernel);
     case SG_NODE_COPY:
     case SG_NODE_SET:
-        return sg_occupy(stream, length_of_work(work));
+        return run_copy(stream, work);
     case SG_NODE_HOST:
         return sg_run_host(stream, &work->host);
     case SG_NODE_GRAPH:
@@ -116,6 +134,17 @@ static CUresult perform(CUstream stream, const struct sg_work *work) {
     return CUDA_ERROR_INVALID_VALUE;
 }
 
+static uint64_t cost_of(const struct sg_work *work) {
+    switch (work->type) {
+    case SG_NODE_KERNEL:
+        return sg_client.settings.launch_cost_ns;
+    case SG_NODE_EVENT_RECORD:
+        return sg_client.settings.event_cost_ns;
+    default:
+        return 0;
+    }
+}
+
 CUresult sg_submit(CUstream stream, const struct sg_work *work) {
     if (sg_is_capturing(stream))
         return sg_capture_work(stream, work);
@@ -123,31 +152,49 @@ CUresult sg_submit(CUstream stream, const struct sg_work *work) {
     if (result != CUDA_SUCCESS)
         return result;
     sg_stretch(sg_client.settings.stretch_before_ns);
+    sg_spend(cost_of(work));
     result = perform(stream, work);
     sg_stretch(sg_client.settings.stretch_after_ns);
     return result;
 }
 
-/* Kernels that follow each other are one entry of the queue: a graph of thousands of nodes is launched at once. */
+static CUresult flush(CUstream stream, uint64_t *together) {
+    uint64_t length = *together;
+    *together = 0;
+    return length ? sg_occupy(stream, length) : CUDA_SUCCESS;
+}
+
+/* A copy in a graph: only time, unless it touches managed memory. */
+static CUresult add_copy(CUstream stream, const struct sg_work *work, uint64_t *together) {
+    CUresult result = take_effect(stream, work);
+    if (result != CUDA_SUCCESS)
+        return result;
+    const struct sg_op op = copy_of(stream, work);
+    if (!op.target) {
+        *together += op.length_ns;
+        return CUDA_SUCCESS;
+    }
+    result = flush(stream, together);
+    return result == CUDA_SUCCESS ? sg_push(stream, &op, NULL, NULL) : result;
+}
+
+static CUresult add_node(CUstream stream, const struct sg_work *work, uint64_t *together) {
+    if (work->type == SG_NODE_COPY || work->type == SG_NODE_SET)
+        return add_copy(stream, work, together);
+    if (work->type == SG_NODE_KERNEL && !work->kernel.function->partners) {
+        *together += length_of_work(work);
+        return CUDA_SUCCESS;
+    }
+    CUresult result = flush(stream, together);
+    return result == CUDA_SUCCESS ? perform(stream, work) : result;
+}
+
+/* Kernels and copies that follow each other are one entry of the queue: thousands of nodes are launched at once. */
 CUresult sg_launch_graph(CUgraphExec exec, CUstream stream) {
     uint64_t together = 0;
     CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; result == CUDA_SUCCESS && exec->order[i]; i++) {
-        const struct sg_work *work = &exec->order[i]->work;
-        bool plain = work->type == SG_NODE_COPY || work->type == SG_NODE_SET ||
-                     (work->type == SG_NODE_KERNEL && !work->kernel.function->partners);
-        if (exec->order[i]->disabled)
-            continue;
-        if (plain) {
-            result = take_effect(stream, work);
-            together += length_of_work(work);
-            continue;
-        }
-        if (together)
-            result = sg_occupy(stream, together);
-        together = 0;
-        if (result == CUDA_SUCCESS)
-            result = perform(stream, work);
-    }
-    return result == CUDA_SUCCESS && together ? sg_occupy(stream, together) : result;
+    for (size_t i = 0; result == CUDA_SUCCESS && exec->order[i]; i++)
+        if (!exec->order[i]->disabled)
+            result = add_node(stream, &exec->order[i]->work, &together);
+    return result == CUDA_SUCCESS ? flush(stream, &together) : result;
 }

@@ -11,6 +11,7 @@
 #include "shared/devices/ready.h"
 #include "shared/process/changes.h"
 #include "shared/process/transaction.h"
+#include "stretch.h"
 
 #define LOOK_NS 250000 /* simulated time between two looks at another process' mark */
 
@@ -94,6 +95,7 @@ static CUresult query_shared(CUevent event) {
 }
 
 CUresult sg_query_event(CUevent event) {
+    sg_spend(sg_client.settings.query_cost_ns);
     if (event->shared)
         return query_shared(event);
     if (!event->recorded)

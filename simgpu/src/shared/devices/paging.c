@@ -106,7 +106,7 @@ bool sg_reserve_unpageable(struct sg_state *state, uint32_t device, double bytes
     return true;
 }
 
-static double evicted(const struct sg_context *context) {
+double sg_paged_out(const struct sg_context *context) {
     double bytes = context->managed_bytes - context->virgin_bytes - sg_resident(context);
     return bytes > 1.0 ? bytes : 0;
 }
@@ -114,7 +114,7 @@ static double evicted(const struct sg_context *context) {
 struct sg_pace sg_pace_of(const struct sg_state *state, uint32_t context) {
     const struct sg_context *who = &state->context[context];
     const struct sg_physics *physics = &state->map->header->physics;
-    double absent = evicted(who), compute_ns_per_byte = (double)physics->pass_ns / (who->managed_bytes + 1.0);
+    double absent = sg_paged_out(who), compute_ns_per_byte = (double)physics->pass_ns / (who->managed_bytes + 1.0);
     if (who->managed_bytes < 1.0 || (who->virgin_bytes < 1.0 && absent < 1.0))
         return (struct sg_pace){1.0, 1e18};
     if (who->virgin_bytes >= 1.0)
@@ -153,7 +153,7 @@ void sg_touch(struct sg_state *state, uint32_t context, double compute_ns) {
     if (who->managed_bytes < 1.0)
         return;
     double touched = who->managed_bytes * compute_ns / (double)state->map->header->physics.pass_ns;
-    double absent = evicted(who), first = least(touched, who->virgin_bytes);
+    double absent = sg_paged_out(who), first = least(touched, who->virgin_bytes);
     who->virgin_bytes -= first;
     touched -= first;
     double fetched = least(touched, absent);
@@ -168,10 +168,23 @@ void sg_touch(struct sg_state *state, uint32_t context, double compute_ns) {
 
 double sg_bring_in(struct sg_state *state, uint32_t context, double bytes) {
     struct sg_context *who = &state->context[context];
-    double moved = least(bytes, evicted(who)), fresh = least(bytes - moved, who->virgin_bytes);
+    double moved = least(bytes, sg_paged_out(who)), fresh = least(bytes - moved, who->virgin_bytes);
     who->virgin_bytes -= fresh;
     who->paged_bytes += moved;
     admit(state, context, moved + fresh);
+    return moved;
+}
+
+/* Nobody knows which bytes of an allocation are absent: of those copied, as large a part as of all that were touched. */
+double sg_touch_copied(struct sg_state *state, uint32_t context, double bytes, double fresh) {
+    struct sg_context *who = &state->context[context];
+    double known = who->managed_bytes - who->virgin_bytes, first = least(fresh, who->virgin_bytes);
+    double again = least(bytes - first, known), moved = known < 1.0 ? 0 : again * sg_paged_out(who) / known;
+    who->virgin_bytes -= first;
+    who->paged_bytes += moved;
+    state->core->device[who->device].open.paged_bytes += (uint64_t)moved;
+    admit(state, context, first + moved);
+    renew_oldest(state, context, again - moved);
     return moved;
 }
 
@@ -183,7 +196,7 @@ void sg_send_out(struct sg_state *state, uint32_t context, double bytes) {
 
 void sg_forget_managed(struct sg_state *state, uint32_t context, double bytes) {
     struct sg_context *who = &state->context[context];
-    double absent = evicted(who), virgin = least(bytes, who->virgin_bytes), left = bytes - virgin;
+    double absent = sg_paged_out(who), virgin = least(bytes, who->virgin_bytes), left = bytes - virgin;
     who->virgin_bytes -= virgin;
     sg_send_out(state, context, left - least(left, absent));
     who->managed_bytes = who->managed_bytes > bytes ? who->managed_bytes - bytes : 0;

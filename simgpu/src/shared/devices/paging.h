@@ -5,6 +5,8 @@
 #include "state.h"
 
 double sg_resident(const struct sg_context *context);
+/* The managed bytes that were on the device and are in the host's memory now. */
+double sg_paged_out(const struct sg_context *context);
 /* The bytes that no context has, not even as pageable bytes. */
 double sg_free_bytes(const struct sg_state *state, uint32_t device);
 /* The bytes that cannot be paged: plain allocations and contexts. */
@@ -27,6 +29,8 @@ struct sg_pace sg_pace_of(const struct sg_state *state, uint32_t context);
 void sg_touch(struct sg_state *state, uint32_t context, double compute_ns);
 /* Brings bytes in and does not change the order of touches (prefetch, copies to the device); returns the moved bytes. */
 double sg_bring_in(struct sg_state *state, uint32_t context, double bytes);
+/* Counts that a copy has touched so many managed bytes, `fresh` of them for the first time; returns the moved bytes. */
+double sg_touch_copied(struct sg_state *state, uint32_t context, double bytes, double fresh);
 void sg_send_out(struct sg_state *state, uint32_t context, double bytes);
 void sg_forget_managed(struct sg_state *state, uint32_t context, double bytes);
 

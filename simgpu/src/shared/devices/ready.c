@@ -43,7 +43,7 @@ bool sg_is_ready(const struct sg_state *state, uint32_t context, uint32_t channe
 }
 
 bool sg_takes_device(const struct sg_op *op) {
-    return op->kind == SG_KERNEL || op->kind == SG_TOGETHER || op->kind == SG_FETCH;
+    return op->kind == SG_KERNEL || op->kind == SG_TOGETHER || op->kind == SG_FETCH || op->kind == SG_COPY;
 }
 
 bool sg_wait_is_over(const struct sg_state *state, const struct sg_op *op) {

@@ -16,6 +16,7 @@
 
 struct lanes {
     uint32_t count, channel[SG_CHANNELS];
+    bool compute; /* some of them executes a kernel, which touches memory; copies touch only what they copy */
 };
 
 /* ---- the ends of operations */
@@ -31,6 +32,7 @@ static bool ends_at_once(const struct sg_state *state, struct sg_op *op) {
     case SG_KERNEL:
         return op->length_ns == 0;
     case SG_FETCH:
+    case SG_COPY:
     case SG_TOGETHER:
         return false;
     }
@@ -132,6 +134,10 @@ static struct lanes lanes_of(const struct sg_state *state, uint32_t context) {
     }
     if (lanes.count > state->map->header->physics.overlap)
         lanes.count = state->map->header->physics.overlap;
+    for (uint32_t i = 0; i < lanes.count; i++) {
+        const struct sg_op *op = sg_head_op(state, context, lanes.channel[i]);
+        lanes.compute |= op->kind == SG_KERNEL || op->kind == SG_TOGETHER;
+    }
     return lanes;
 }
 
@@ -186,8 +192,12 @@ static void begin_op(struct sg_state *state, uint32_t context, struct sg_channel
     queue->left_ns = (double)op->length_ns;
     if (op->kind == SG_TOGETHER)
         arrive(state, queue, op);
+    double moved = 0;
     if (op->kind == SG_FETCH)
-        queue->left_ns += sg_bring_in(state, context, (double)op->target) * 1e9 / (double)physics->page_bytes_per_s;
+        moved = sg_bring_in(state, context, (double)op->target);
+    if (op->kind == SG_COPY && op->target)
+        moved = sg_touch_copied(state, context, (double)op->target, (double)op->sequence);
+    queue->left_ns += moved * 1e9 / (double)physics->page_bytes_per_s;
 }
 
 static bool executes(const struct sg_state *state, const struct sg_device *gpu) {
@@ -213,10 +223,14 @@ static void nearer(double *nearest, double candidate) {
         *nearest = candidate;
 }
 
+static struct sg_pace pace_of(const struct sg_state *state, uint32_t context, const struct lanes *lanes) {
+    return lanes->compute ? sg_pace_of(state, context) : (struct sg_pace){1.0, NEVER};
+}
+
 static double until_lane_end(struct sg_state *state, uint32_t context) {
     double nearest = NEVER;
-    struct sg_pace pace = sg_pace_of(state, context);
     struct lanes lanes = lanes_of(state, context);
+    struct sg_pace pace = pace_of(state, context, &lanes);
     for (uint32_t i = 0; i < lanes.count; i++) {
         const struct sg_channel *queue = &state->context[context].channel[lanes.channel[i]];
         if (partners_came(state, queue, sg_head_op(state, context, lanes.channel[i])))
@@ -255,11 +269,12 @@ static double until_submission(const struct sg_state *state) {
 
 static void run_lanes(struct sg_state *state, uint32_t context, uint64_t wall_ns) {
     struct lanes lanes = lanes_of(state, context);
-    double compute = (double)wall_ns / sg_pace_of(state, context).slowdown;
+    double compute = (double)wall_ns / pace_of(state, context, &lanes).slowdown;
     uint64_t now = state->core->now_ns;
     state->core->now_ns = now + wall_ns;
     sg_record_execution(state, context, now, now + wall_ns);
-    sg_touch(state, context, compute);
+    if (lanes.compute)
+        sg_touch(state, context, compute);
     for (uint32_t i = 0; i < lanes.count; i++) {
         struct sg_channel *queue = &state->context[context].channel[lanes.channel[i]];
         struct sg_op *op = sg_head_op(state, context, lanes.channel[i]);
@@ -331,7 +346,7 @@ uint64_t sg_lower_bound(const struct sg_state *state, uint32_t context, uint32_t
     for (uint64_t i = queue->head; i <= sequence && i < queue->head + SG_RING; i++) {
         const struct sg_op *op = sg_op_at(state, context, channel, i);
         bool begun = i == queue->head && queue->begun;
-        if (op->kind == SG_KERNEL || begun)
+        if (op->kind == SG_KERNEL || op->kind == SG_COPY || begun)
             sum += begun ? queue->left_ns : (double)op->length_ns;
     }
     return (uint64_t)sum;

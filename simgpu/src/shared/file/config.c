@@ -67,6 +67,35 @@ static bool parse_factor(const char *text, uint64_t *value) {
     return end != text && *end == '\0' && factor > 0 && factor <= 1e6;
 }
 
+static bool parse_misuse(const char *text, uint64_t *value) {
+    *value = strcmp(text, "abort") == 0;
+    return *value || strcmp(text, "refuse") == 0;
+}
+
+#define HUNDREDTHS (1ull << 63) /* a part in hundredths of a percent; otherwise bytes */
+
+/* "25%" of each allocation, or at most "1GB" of it. */
+static bool parse_touched(const char *text, uint64_t *value) {
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || strcmp(end, "%") != 0)
+        return sg_parse_bytes(text, value);
+    *value = HUNDREDTHS | (uint64_t)(percent * 100 + 0.5);
+    return percent >= 0 && percent <= 100;
+}
+
+uint64_t sg_touched_part(const struct sg_settings *settings, uint64_t bytes) {
+    uint64_t part = settings->touched & ~HUNDREDTHS;
+    if (settings->touched & HUNDREDTHS)
+        return (uint64_t)((double)bytes * (double)part / 10000);
+    return part < bytes ? part : bytes;
+}
+
+static bool parse_switch(const char *text, uint64_t *value) {
+    *value = strcmp(text, "on") == 0;
+    return *value || strcmp(text, "off") == 0;
+}
+
 /* Every physics variable: what it is called, how it is read, where it goes. */
 struct variable {
     const char *name;
@@ -88,6 +117,12 @@ static const struct variable VARIABLES[] = {
     {"SIMGPU_RECORD_ENTRIES", parse_count, FIELD(physics.record_entries), "262144"},
     {"SIMGPU_STRETCH_BEFORE", sg_parse_duration, FIELD(stretch_before_ns), "50us"},
     {"SIMGPU_STRETCH_AFTER", sg_parse_duration, FIELD(stretch_after_ns), "50us"},
+    {"SIMGPU_LAUNCH_COST", sg_parse_duration, FIELD(launch_cost_ns), "3us"},
+    {"SIMGPU_EVENT_COST", sg_parse_duration, FIELD(event_cost_ns), "1500ns"},
+    {"SIMGPU_QUERY_COST", sg_parse_duration, FIELD(query_cost_ns), "500ns"},
+    {"SIMGPU_MISUSE", parse_misuse, FIELD(misuse_aborts), "abort"},
+    {"SIMGPU_TOUCHED", parse_touched, FIELD(touched), "25%"},
+    {"SIMGPU_HOST_PAGES", parse_switch, FIELD(charges_host_pages), "on"},
     {"SIMGPU_KERNEL_TIME", sg_parse_duration, FIELD(kernel_ns), "5ms"},
     {"SIMGPU_DATA_BYTES", sg_parse_bytes, FIELD(data_bytes), "64MB"},
     {"SIMGPU_DRIVER_VERSION", parse_count, FIELD(driver_version), "13040"},
@@ -201,6 +236,7 @@ static void set_defaults(struct sg_settings *settings) {
                     .overlap = 1,
                     .record_entries = 1u << 18},
         .data_bytes = 64ull << 20,
+        .touched = HUNDREDTHS - 1,
         .driver_version = 13040,
     };
 }

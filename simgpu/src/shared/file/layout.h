@@ -67,6 +67,7 @@ enum sg_kind {
     SG_HOST = 4,     /* until the owner has run its host function */
     SG_TOGETHER = 5, /* a kernel that ends only when all partners of its group have begun */
     SG_FETCH = 6,    /* brings managed bytes in (prefetch); takes the device while it pages */
+    SG_COPY = 7,     /* a copy: takes the device for length_ns, and while the managed bytes that it touches page in */
 };
 
 enum sg_op_flags { SG_OP_LEGACY = 1, SG_OP_BLOCKING = 2 };
@@ -74,8 +75,10 @@ enum sg_op_flags { SG_OP_LEGACY = 1, SG_OP_BLOCKING = 2 };
 struct sg_op {
     uint64_t submit_ns, length_ns;
     uint32_t kind, flags;
-    uint64_t target, sequence; /* WAIT: channel and sequence; TOGETHER: group key and size; FETCH: bytes */
-    uint64_t order;            /* of submission in the context: the legacy stream's barrier */
+    /* WAIT: channel and sequence; TOGETHER: group key and size; FETCH: bytes; COPY: managed bytes, and how many of them are
+     * touched for the first time */
+    uint64_t target, sequence;
+    uint64_t order; /* of submission in the context: the legacy stream's barrier */
     _Atomic uint64_t done_ns;
     int32_t priority;
     _Atomic uint32_t signalled;

@@ -125,10 +125,17 @@ static CUcontext pop(void) {
     return top;
 }
 
+/* Memory of contexts stays memory of contexts: without a kind it is one that was destroyed. */
+static CUresult not_a_context(CUcontext context, const char *what) {
+    if (context && sg_is(context, SG_NO_HANDLE))
+        sg_misuse(what);
+    return CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
     NEED_INIT();
     if (!sg_is(context, SG_CONTEXT_HANDLE))
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return not_a_context(context, "cuCtxPushCurrent of a context that was destroyed");
     return push(context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -145,7 +152,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *popped) {
 CUresult cuCtxSetCurrent(CUcontext context) {
     NEED_INIT();
     if (context && !sg_is(context, SG_CONTEXT_HANDLE))
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return not_a_context(context, "cuCtxSetCurrent of a context that was destroyed");
     if (sg_thread.depth)
         pop();
     return !context || push(context) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -271,17 +271,3 @@ CUresult cuStreamCopyAttributes(CUstream to_given, CUstream from_given) {
         memcpy(to->attribute, from->attribute, sizeof to->attribute);
     return result;
 }
-
-CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green) {
-    if (green)
-        *green = NULL;
-    return cuStreamGetCtx(stream, context);
-}
-
-CUresult cuStreamGetGreenCtx(CUstream given, CUgreenCtx *green) {
-    CUstream stream;
-    CUresult result = find_attribute(given, 0, green, &stream);
-    if (result == CUDA_SUCCESS)
-        *green = NULL;
-    return result;
-}

@@ -104,6 +104,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream given) {
     if (result != CUDA_SUCCESS)
         return result;
     sg_stretch(sg_client.settings.stretch_before_ns);
+    sg_spend(sg_client.settings.launch_cost_ns);
     result = sg_launch_graph(exec, stream);
     sg_stretch(sg_client.settings.stretch_after_ns);
     return result;

@@ -21,15 +21,17 @@ static CUresult allocate(enum sg_block_kind kind, CUdeviceptr *pointer, uint64_t
     if (!pointer || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t charged = sg_round_up(bytes, UNIT);
-    result = kind == SG_MANAGED ? sg_charge_managed(context, charged) : sg_charge_plain(context, charged);
+    uint64_t touched = kind == SG_MANAGED ? sg_touched_part(&sg_client.settings, charged) : 0;
+    result = kind == SG_MANAGED ? sg_charge_managed(context, touched) : sg_charge_plain(context, charged);
     if (result != CUDA_SUCCESS)
         return result;
     struct sg_block *block = sg_add_block(kind, context, bytes, 0);
     if (!block) {
-        (kind == SG_MANAGED ? sg_refund_managed : sg_refund_plain)(context, charged);
+        (kind == SG_MANAGED ? sg_refund_managed : sg_refund_plain)(context, kind == SG_MANAGED ? touched : charged);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     block->charged = charged;
+    block->touched = touched;
     *pointer = block->start;
     return CUDA_SUCCESS;
 }

@@ -7,16 +7,9 @@
 #include "driver/base/queue.h"
 #include "driver/base/thread.h"
 #include "driver/graphs/capture.h"
+#include "driver/work/stretch.h"
 
 #define NON_BLOCKING 1u
-#define LEAST_PRIORITY 0
-#define GREATEST_PRIORITY (-5)
-
-static int clamp_priority(int priority) {
-    if (priority < GREATEST_PRIORITY)
-        return GREATEST_PRIORITY;
-    return priority > LEAST_PRIORITY ? LEAST_PRIORITY : priority;
-}
 
 CUresult cuStreamCreateWithPriority(CUstream *made, unsigned flags, int priority) {
     NEED_INIT();
@@ -26,7 +19,7 @@ CUresult cuStreamCreateWithPriority(CUstream *made, unsigned flags, int priority
         return result;
     if (!made || flags & ~NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
-    *made = sg_new_stream(context, flags, clamp_priority(priority));
+    *made = sg_new_stream(context, flags, sg_clamp_priority(priority));
     return *made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -41,9 +34,9 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     if (result != CUDA_SUCCESS)
         return result;
     if (least)
-        *least = LEAST_PRIORITY;
+        *least = SG_LEAST_PRIORITY;
     if (greatest)
-        *greatest = GREATEST_PRIORITY;
+        *greatest = SG_GREATEST_PRIORITY;
     return CUDA_SUCCESS;
 }
 
@@ -90,6 +83,7 @@ CUresult cuStreamQuery(CUstream given) {
         result = sg_may_wait_for(stream);
     if (result != CUDA_SUCCESS)
         return result;
+    sg_spend(sg_client.settings.query_cost_ns);
     uint64_t last = atomic_load(&stream->last);
     if (last == 0 || sg_has_ended(stream->context, stream->channel, last - 1))
         return CUDA_SUCCESS;
@@ -123,14 +117,6 @@ CUresult cuStreamGetId(CUstream given, unsigned long long *id) {
     CUresult result = ask(given, id, &stream);
     if (result == CUDA_SUCCESS)
         *id = stream->id;
-    return result;
-}
-
-CUresult cuStreamGetCtx(CUstream given, CUcontext *context) {
-    CUstream stream;
-    CUresult result = ask(given, context, &stream);
-    if (result == CUDA_SUCCESS)
-        *context = stream->context;
     return result;
 }
 

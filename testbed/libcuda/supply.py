@@ -16,11 +16,11 @@ from pathlib import Path
 from testbed.cluster import cache
 from testbed.cluster.cache import Say
 from testbed.cluster.errors import MissingError
-from testbed.nvidia_driver.pins import MIRRORS, Driver
+from testbed.libcuda.pins import MIRRORS, Driver
 
 _PATIENCE = 120.0
 _LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
-_REMEDY = "python -m testbed.nvidia_driver, where a mirror of {distribution} can be reached ({variable} names one)"
+_REMEDY = "python -m testbed.libcuda, where a mirror of {distribution} can be reached ({variable} names one)"
 
 
 def cached(driver: Driver) -> Path | None:

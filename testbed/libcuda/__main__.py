@@ -1,10 +1,10 @@
-"""`python -m testbed.nvidia_driver`: fetch every pinned release of NVIDIA's driver library; say which cannot be had."""
+"""`python -m testbed.libcuda`: fetch every pinned release of NVIDIA's driver library; say which cannot be had."""
 
 import sys
 
 from testbed.cluster.errors import MissingError
-from testbed.nvidia_driver.pins import DRIVERS
-from testbed.nvidia_driver.supply import fetched
+from testbed.libcuda.pins import DRIVERS
+from testbed.libcuda.supply import fetched
 
 
 def main() -> int:
