@@ -49,11 +49,14 @@ def two_devices() -> Facts:
 
 
 def out_of_memory() -> Facts:
-    said = ""
+    """Fill the card by gigabytes: one array larger than the card made XLA use the host's memory once."""
+    said, kept = "", []
     try:
-        jnp.zeros((1 << 37,), dtype=jnp.int8).block_until_ready()
+        for _ in range(64):
+            kept.append(jax.device_put(jnp.zeros((1 << 30,), dtype=jnp.int8)).block_until_ready())
     except Exception as error:  # noqa: BLE001  its text is the fact
         said = str(error).partition(":")[0]
+    kept.clear()
     after = jnp.ones((16,)).block_until_ready()
     return {"said": said, "after": list(after.shape)}
 
