@@ -22,6 +22,9 @@ FLAGS = 3
 TABLE = ROOT / "hook" / "driver" / "functions.table"
 _FORM = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
 
+_WITHOUT_MKNOD = ("setpriv", "--bounding-set=-mknod") if os.geteuid() == 0 else ()
+"""NVIDIA's driver makes /dev/nvidiactl where it may, and nobody would remove it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -41,7 +44,7 @@ def _run(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
     dropped = ("NVSHARE_", "LD_", "CUDA_", "SIMGPU_")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     program = compiled("own_driver", "-Wl,--as-needed")
-    return subprocess.run([program, *words], env=clean | more, capture_output=True, text=True, timeout=120)
+    return subprocess.run([*_WITHOUT_MKNOD, program, *words], env=clean | more, capture_output=True, text=True, timeout=120)
 
 
 def _read(lines: str, exported: dict[str, int], *, by_name: bool = False) -> dict[Question, Answer]:
