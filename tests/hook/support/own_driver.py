@@ -44,7 +44,8 @@ def _run(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
     dropped = ("NVSHARE_", "LD_", "CUDA_", "SIMGPU_")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     program = compiled("own_driver", "-Wl,--as-needed")
-    return subprocess.run([*_WITHOUT_MKNOD, program, *words], env=clean | more, capture_output=True, text=True, timeout=120)
+    command = [*_WITHOUT_MKNOD, program, *words]
+    return subprocess.run(command, env=clean | more, capture_output=True, text=True, timeout=120)
 
 
 def _read(lines: str, exported: dict[str, int], *, by_name: bool = False) -> dict[Question, Answer]:
