@@ -4,26 +4,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contract.sharing.inventory import Gpu
-from contract.words.node import DevicesFrom
 from deviceplugin.core.doctor.facts import CdiFacts
 from deviceplugin.core.gpu_devices import Question, find_gpu_devices
 from deviceplugin.core.inventory import take_stock
 from deviceplugin.doctor.cluster import NodeAnswer
+from deviceplugin.doctor.runtime import find_reader
 from deviceplugin.node import cdi_support, gpu_devices
 from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.state_file import StateFile
 from deviceplugin.settings import Inject, Settings
 
 
-def look_at_cdi(settings: Settings, gpus: Sequence[Gpu], answer: NodeAnswer) -> CdiFacts:
+def look_at_cdi(settings: Settings, gpus: Sequence[Gpu], answer: NodeAnswer, node_root: Path | None) -> CdiFacts:
     """Return the specs of both folders, and what they are good for; nothing is written."""
     folders = (settings.static_cdi_folder, settings.layout.cdi)
     found = CdiFolders(*folders).read()
     asked = Question(
         gpu_devices.cards_of(take_stock(gpus, settings.rules)),
         settings.devices,
-        _used_before(settings.layout.root),
+        gpu_devices.read_used_before(settings.layout.root),
         _uses_cdi(settings, answer),
+        find_reader(node_root),
     )
     devices = find_gpu_devices(found, asked)
     return CdiFacts(
@@ -34,11 +35,6 @@ def look_at_cdi(settings: Settings, gpus: Sequence[Gpu], answer: NodeAnswer) -> 
         told=devices.sentence(),
         is_trouble=devices.is_trouble,
     )
-
-
-def _used_before(root: Path) -> DevicesFrom | None:
-    noted = StateFile(root / gpu_devices.STATE_FILE).read().strip()
-    return DevicesFrom(noted) if noted in tuple(DevicesFrom) else None
 
 
 def _uses_cdi(settings: Settings, answer: NodeAnswer) -> bool:

@@ -46,7 +46,7 @@ def gather(settings: Settings, environ: Mapping[str, str]) -> Facts:
         nvml=nvml,
         here=look_at_nodes(needed, Path("/")),
         on_node=None if root is None else look_at_nodes(needed, root),
-        cdi=look_at_cdi(settings, nvml.gpus, answer),
+        cdi=look_at_cdi(settings, nvml.gpus, answer, root),
         runtime=look_at_runtime(answer, root),
         cluster=answer.facts,
         kubelet=look_at_kubelet(settings),

@@ -13,6 +13,7 @@ from testbed.cluster.cache import Say
 from testbed.cluster.kubernetes.containerd import CONFIGURATION
 from testbed.cluster.kubernetes.node import Node
 from testbed.cluster.machine.processes import Process, wait_until
+from testbed.cluster.shell import succeeds
 from testbed.cluster.supplies.build import programs
 from testbed.nvidia.kinds import OPERATOR_NAMESPACE, Installed, NodeKind, Spec
 
@@ -131,7 +132,13 @@ def _install_as_operator(node: Node, kind: NodeKind, folder: Path) -> Process | 
         return None
     daemon = node.sandbox.process(f"{node.name}-nvidia-nri", command)
     daemon.start()
+    wait_until(lambda: _is_installed(node), what="the operator's programs are there", seconds=30, needs=(daemon,))
     return daemon
+
+
+def _is_installed(node: Node) -> bool:
+    """Return whether the installer, which goes on in the background, has put the programs there."""
+    return succeeds(*node.sandbox.command(f"{_OPERATOR_FOLDER}/toolkit/nvidia-ctk", "--version"))
 
 
 def _point_to_modules(node: Node) -> None:

@@ -35,8 +35,8 @@ def spec(minor: int = 0) -> str:
     return json.dumps(found)
 
 
-def look(node: Settings, answer: NodeAnswer = UNKNOWN) -> CdiFacts:
-    return look_at_cdi(node, [GPU], answer)
+def look(node: Settings, answer: NodeAnswer = UNKNOWN, root: Path | None = None) -> CdiFacts:
+    return look_at_cdi(node, [GPU], answer, root)
 
 
 def test_a_spec_of_nvidias_is_the_source(node: Settings) -> None:
@@ -60,6 +60,16 @@ def test_a_spec_that_cannot_be_used_is_trouble(node: Settings, text: str) -> Non
 
 def test_without_specs_the_environment_is_the_source(node: Settings) -> None:
     assert look(node).source == DevicesFrom.ENVIRONMENT
+
+
+def test_without_specs_and_with_runc_as_the_default_pods_wait(node: Settings, tmp_path: Path) -> None:
+    config = tmp_path / "root" / "etc" / "containerd" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("version = 3\n")
+    found = look(node, root=tmp_path / "root")
+
+    assert (found.source, found.is_trouble) == (DevicesFrom.REFUSED, True)
+    assert "The default runtime is runc, so containers get no GPU. Pods wait." in found.told
 
 
 def test_specs_that_are_gone_are_trouble(node: Settings) -> None:
