@@ -51,6 +51,13 @@ CHANGES = (
         says="touches nvshare.com/weight. ",
     ),
     PodChange(
+        what="two words are changed, which are named in the order of the alphabet",
+        annotations=_WEIGHT,
+        edit_annotations={"nvshare.com/weight": "900", "nvshare.com/memory": "1Gi"},
+        code=_CHANGED,
+        says="touches nvshare.com/memory, nvshare.com/weight. ",
+    ),
+    PodChange(
         what="a memory cap comes",
         edit_annotations={"nvshare.com/memory": "1Gi"},
         code=_CHANGED,

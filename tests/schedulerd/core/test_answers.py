@@ -147,6 +147,14 @@ def test_a_gang_and_a_container_without_a_turn_wait_for_nobody_in_a_ring() -> No
     assert not any(map(could_jam, floor.turns.containers.values()))
 
 
+def test_a_container_that_holds_nothing_is_in_no_ring_whoever_has_the_gpu() -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=2)
+    floor.want(join(floor, "single", 1), "GPU-1")
+    floor.want(join(floor, "waiting", 1, 2, mode=Mode.PER_DEVICE), "GPU-1")
+
+    assert waits_for(floor.turns.containers["waiting"]) == []
+
+
 def test_a_container_that_holds_one_gpu_waits_for_the_holder_of_another_but_not_for_a_gang() -> None:
     floor = Floor(Rules(side_by_side=False), gpus=4)
     gang(floor)

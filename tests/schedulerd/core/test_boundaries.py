@@ -9,7 +9,8 @@ from contract.wire.control import Figures
 from contract.words.grammar import AllocationKind, Mode
 from schedulerd.core import memory
 from schedulerd.core.history import Histories
-from schedulerd.core.model import Container, ContainerState, Gpu, Rules
+from schedulerd.core.messages import milliseconds
+from schedulerd.core.model import Container, ContainerState, Gpu, Rules, Stage
 from schedulerd.core.node_state import Node
 from schedulerd.core.usage import BusyTime, Share
 from schedulerd.core.wait_queue import WaitQueue
@@ -105,6 +106,7 @@ def test_what_was_promised_is_the_most_of_all_and_goes_with_its_process() -> Non
         pytest.param([(2.0, 10.0)], 10.0, 0.2, id="two seconds of ten"),
         pytest.param([(20.0, 20.0)], 20.0, 1.0, id="all the time"),
         pytest.param([(4.0, 4.0), (2.0, 12.0)], 12.0, 0.4, id="half of the first is long ago"),
+        pytest.param([(2.0, 2.0), (4.0, 8.0), (2.0, 16.0)], 16.0, 0.4, id="half of the second is long ago"),
         pytest.param([(4.0, 4.0)], 20.0, 0.0, id="all of it is long ago"),
     ],
 )
@@ -124,6 +126,20 @@ def test_samples_are_taken_four_times_a_second_and_dropped_after_the_window() ->
 
     assert 60 < len(busy.samples) < 80
     assert busy.samples[1][0] >= 40.0 - 10.0 - 0.3
+
+
+def test_samples_older_than_the_window_are_dropped_but_the_one_before_it() -> None:
+    busy = BusyTime()
+    for step in range(1, 81):
+        busy.add(0.5, step / 2)
+
+    assert busy.samples[0][0] <= 30.0 <= busy.samples[1][0]
+
+
+# ---------------------------------------------------------------------------------------------- the wire
+@pytest.mark.parametrize(("seconds", "told"), [(0.0, 1), (0.0004, 1), (0.001, 1), (0.0016, 2), (3.0, 3000)])
+def test_a_time_on_the_wire_is_one_millisecond_at_least(seconds: float, told: int) -> None:
+    assert milliseconds(seconds) == told
 
 
 # ---------------------------------------------------------------------------------------------- the line of waiters
@@ -212,6 +228,7 @@ def test_what_a_container_counts_on_a_card(
     ("size", "said", "switch", "keep"),
     [
         pytest.param(None, 200, 0.0, 0.5, id="a card of unknown size"),
+        pytest.param(100, 50, 0.0, 0.5, id="there is room to spare"),
         pytest.param(100, 85, 0.0, 0.5, id="all fits"),
         pytest.param(100, 95, 1.0, 1.0, id="ten bytes are over"),
         pytest.param(100, 86, 0.1, 0.5, id="hardly any is over"),
@@ -287,6 +304,15 @@ def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float
 
     assert sum("message=Yield(" in order for order in floor.history) == asked
     assert (floor.turns.deadlocks.count, len(floor.notices)) == (deadlocks, deadlocks)
+
+
+def test_a_ring_is_left_alone_while_one_of_its_turns_is_new_in_it() -> None:
+    floor, _ = ring(Rules(quantum=30.0, jam=0.5))
+    watch, gpus = floor.turns.deadlocks, floor.turns.grants.gpus
+    watch._since = {gpus["GPU-1"].holders[0].name: floor.now - 0.5}
+
+    assert watch.look(list(floor.turns.containers.values()), floor.now) == []
+    assert [gpu.holders[0].stage for gpu in gpus.values()] == [Stage.RUNNING, Stage.RUNNING]
 
 
 def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from contract.words.grammar import Mode
 from schedulerd.core import operator
-from schedulerd.core.messages import Grant, Wanted, Yield
+from schedulerd.core.messages import Grant, Using, Wanted, Yield
 from schedulerd.core.model import Container, Request, Rules, Stage
 from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor
@@ -70,6 +70,7 @@ def test_a_yield_names_the_grace_and_the_turn_is_revoked_when_it_has_passed() ->
     (turn,) = floor.turns.grants.gpus["GPU-1"].holders
 
     assert turn.stage is Stage.YIELDING
+    assert f"grace_ms={RR.grace * 1000:.0f})" in told(floor, Yield)[0]
     assert turn.deadline == pytest.approx(1.0 + RR.grace)
     assert floor.turns.containers["a"].shares["GPU-1"].yields == 1
     floor.pass_time(RR.grace)
@@ -199,6 +200,49 @@ def test_a_wish_that_is_dropped_takes_its_claim_with_it() -> None:
     assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [None, None]
 
 
+def test_a_claim_keeps_its_gpu_from_a_gang_that_has_come_to_stand_before_it() -> None:
+    floor = Floor(replace(RR, policy=POLICIES["priority"]), gpus=3)
+    for number in (1, 3):
+        holding(floor, f"holder{number}", number, priority=9)
+    first = wish_of(floor, holding(floor, "first", 1, 2, priority=1))
+    later = wish_of(floor, holding(floor, "later", 2, 3, priority=5))
+
+    assert floor.turns.gpu("GPU-2").queue.top() is later
+    assert [floor.turns.gpu(f"GPU-{number}").claim for number in (1, 2, 3)] == [first, first, None]
+    assert later.drain_at is None
+
+
+# ---------------------------------------------------------------------------------------------- an earlier daemon
+def test_a_gpu_is_open_at_the_very_moment_at_which_the_time_to_come_back_ends() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "gone", 1)
+    b = holding(floor, "b", 1)
+    floor.restart()
+    floor.come_back(b)
+    want(floor, b)
+    floor.pass_time(RR.announce + RR.grace)
+    gpu = floor.turns.gpu("GPU-1")
+
+    assert floor.open_on("GPU-1") == ["b"]
+    assert (gpu.missing, gpu.closed_until) == ({}, -float("inf"))
+
+
+def test_a_claim_is_taken_at_the_very_moment_at_which_the_time_to_come_back_ends() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"]), capacity=16 << 30, gpus=1)
+    for key in "ab":
+        holding(floor, key, 1, quantum=100.0)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"gone": [9]}
+    large = join(floor, "large", 1)
+    floor.turns.using(large, Using("GPU-1", 15 << 30, 0), floor.now)
+    want(floor, large)
+    floor.pass_time(6.9)
+    assert gpu.claim is None
+
+    floor.pass_time(0.2)
+    assert gpu.claim is wish_of(floor, large)
+
+
 # ---------------------------------------------------------------------------------------------- age
 def test_a_wish_that_was_passed_over_often_enough_goes_first() -> None:
     rules = Rules(policy=POLICIES["sjf"], quantum=1.0, side_by_side=False, age_turns=2)
@@ -265,6 +309,21 @@ def test_a_turn_is_counted_with_its_wait_and_charged_by_weight() -> None:
     assert first.burst == pytest.approx(0.3 * 0.5)
     assert floor.turns.gpu("GPU-1").grants == floor.turns.gpu("GPU-1").switches == 2
     assert floor.turns.gpu("GPU-1").busy.total == 0.75
+
+
+def test_a_wait_and_a_turn_are_counted_from_their_own_beginnings() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    floor.pass_time(0.25)
+    b = holding(floor, "b", 1)
+    floor.pass_time(0.5)
+    floor.done(a, turn_of(floor, a), "idle")
+    floor.pass_time(0.125)
+    floor.done(b, turn_of(floor, b), "idle")
+    share = floor.turns.containers["b"].shares["GPU-1"]
+
+    assert (share.waited, share.held) == (0.5, 0.125)
+    assert share.burst == pytest.approx(0.3 * 0.125)
 
 
 def test_the_same_holder_again_is_no_switch() -> None:
