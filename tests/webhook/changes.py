@@ -51,7 +51,7 @@ CHANGES = (
         says="touches nvshare.com/weight. ",
     ),
     PodChange(
-        what="two words are changed, which are named in the order of the alphabet",
+        what="a weight is raised and a memory cap comes",
         annotations=_WEIGHT,
         edit_annotations={"nvshare.com/weight": "900", "nvshare.com/memory": "1Gi"},
         code=_CHANGED,
