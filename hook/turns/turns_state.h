@@ -30,14 +30,14 @@
  *   field                                              phases               changed by
  *   -------------------------------------------------  -------------------  -----------------------------------------------
  *   turn, counter (6); is_beside                       HELD, STOPPING       begin_turn, begin_unannounced
- *   is_wanted, keep_ns, idle_since                     HELD                 these two, hear_wanted, has_been_idle, turns_wait
+ *   is_wanted, keep_ns, idle_since                     HELD                 these two; hear_wanted, has_been_idle, turns_wait
  *   began_ns, quantum_ns; activity                     HELD                 begin_turn, begin_unannounced; has_been_idle
  *   next_look, look_every_ns, told_time_ns             HELD (7)             tick_time
  *   next_word                                          HELD, STOPPING       adopt_words, begin_turn, finish_turn
  *   reason, drain_since, is_revoked                    STOPPING             stop_turn, hear_revoked
  *   is_flushed, passes, last_pass                      STOPPING             stop_turn, own_drain, let_partners_through,
  *                                                                           take_pass, begin_turn
- *   stopped                                            all                  stop_turn, adopt_words, begin_turn, begin_unannounced
+ *   stopped                                            all                  stop_turn, adopt_words; begin_turn, begin_unannounced
  *   has_asked                                          all                  ask_for, begin_turn, turns_connected
  *   waiters; pause_since, pause_ns                     all                  turns_wait; end_pause, has_been_idle
  *   told; time_before_ns                               all                  tell_use, turns_connected; hear_welcome
