@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from adapters.driver_files import NODE_MOUNT
 from adapters.pages.health import HEALTHZ, health_page
 from adapters.pages.listeners import listen_on_path, listen_on_port
 from adapters.pages.renderer import Page
@@ -25,6 +26,7 @@ from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
 from deviceplugin.core.events import Allocated, CallRefused, DevicesFound, PluginEvent, Tell, node_event_of
 from deviceplugin.core.retention import Ownership
+from deviceplugin.doctor.runtime import find_reader
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.cards import GpuLibrary, Nvml
 from deviceplugin.gpus.monitor import Monitor
@@ -83,6 +85,7 @@ class Plugin:
             wanted=settings.devices,
             inventory=lambda: self.publisher.device_list.inventory,
             takes_cdi=lambda: self.files.uses_cdi,
+            find_reader=lambda: find_reader(NODE_MOUNT if NODE_MOUNT.is_dir() else None),
             tell=self.tell,
         )
         self.ownership_reader = OwnershipReader(

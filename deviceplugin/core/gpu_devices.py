@@ -6,7 +6,8 @@ NVIDIA's runtime, which reads the environment.
 
 The rule: a card gets its own devices or its pods wait.  So a spec counts only where its nodes are those of the card
 that NVML has under that UUID.  A node whose specs are broken, old, or gone after they were used is refused; another
-source would give no GPU, or another one.  Pure.
+source would give no GPU, or another one.  A node without specs is refused too where nobody reads the environment.
+Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,6 +77,8 @@ class Question:
     """The CDI source that this node had last; None where it never had one."""
     takes_cdi: bool = True
     """Whether kubelet and runtime pass CDI devices on."""
+    unread: str = ""
+    """Why nobody on this node would read the environment; empty where NVIDIA's runtime does, or nothing tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +138,10 @@ class GpuDevices:
 
 def find_gpu_devices(found: FoundSpecs, asked: Question) -> GpuDevices:
     """Return where this node's devices come from, and why."""
-    if not asked.takes_cdi:
-        return _environment("Kubelet or runtime take no CDI devices, so NVIDIA's runtime must read the environment.")
     if asked.wanted is DevicesFrom.ENVIRONMENT:
         return _environment("--devices says so: NVIDIA's runtime must read the environment.")
+    if not asked.takes_cdi:
+        return _by_environment("Kubelet or runtime take no CDI devices", asked)
     kinds = [kind for kind, source in KINDS.items() if asked.wanted in (None, source)]
     answers = [_answer_of(kind, found.specs, asked.cards) for kind in kinds]
     present = [each for each in answers if each.is_present]
@@ -148,7 +151,7 @@ def find_gpu_devices(found: FoundSpecs, asked: Question) -> GpuDevices:
         return _by_cdi(best, broken)
     if best is not None or broken or asked.used_before is not None or asked.wanted is not None:
         return _refused(best, broken, asked)
-    return _environment("No CDI spec of NVIDIA's is on this node, so NVIDIA's runtime must read the environment.")
+    return _by_environment("No CDI spec of NVIDIA's is on this node", asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,13 @@ def _refused(best: _Answer | None, broken: tuple[str, ...], asked: Question) -> 
         why = "--devices asks for a CDI spec of NVIDIA's and this node has none. Pods wait. Generate it, or change it."
     refused = best.complaints if best is not None and not broken else {}
     return GpuDevices(DevicesFrom.REFUSED, why, refused=refused)
+
+
+def _by_environment(because: str, asked: Question) -> GpuDevices:
+    if not asked.unread:
+        return _environment(f"{because}, so NVIDIA's runtime must read the environment.")
+    why = f"{because}, and nobody reads the environment. {asked.unread} Pods wait. Generate a spec, {_WAY_OUT}."
+    return GpuDevices(DevicesFrom.REFUSED, why)
 
 
 def _environment(why: str) -> GpuDevices:

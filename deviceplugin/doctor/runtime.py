@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from adapters.driver_files import resolve
-from deviceplugin.core.doctor.facts import RuntimeFacts, ToolkitFacts
+from deviceplugin.core.doctor.facts import ClusterFacts, RuntimeFacts, ToolkitFacts
+from deviceplugin.core.doctor.runtime_checks import why_no_environment
 from deviceplugin.core.doctor.runtime_config import read_runtime_config, read_toolkit_config
 from deviceplugin.doctor.cluster import NodeAnswer
 
@@ -47,6 +48,18 @@ def look_at_runtime(answer: NodeAnswer, root: Path | None) -> RuntimeFacts:
         if files:
             return _read(known, files, root)
     return known
+
+
+def find_reader(root: Path | None) -> str:
+    """Return why nobody on this node would read NVIDIA_VISIBLE_DEVICES of our containers.
+
+    Return an empty text where NVIDIA's runtime reads it, and where the node's files do not tell: they are not seen, or
+    two runtimes have left theirs.
+    """
+    if root is None or len([kind for kind in _FILES if any(_files_of(kind, root))]) != 1:
+        return ""
+    runtime = look_at_runtime(NodeAnswer(ClusterFacts()), root)
+    return why_no_environment(runtime) if runtime.config_file else ""
 
 
 def _look_at_toolkit(root: Path) -> ToolkitFacts | None:

@@ -6,6 +6,7 @@ reboot or an upgrade is refused instead of being taken for one that never had an
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from contract.sharing.inventory import Inventory
@@ -41,10 +42,11 @@ class DeviceFinder:
         wanted: DevicesFrom | None,
         inventory: Callable[[], Inventory],
         takes_cdi: Callable[[], bool],
+        find_reader: Callable[[], str],
         tell: Tell,
     ) -> None:
         self._folders, self._wanted, self._tell = folders, wanted, tell
-        self._inventory, self._takes_cdi = inventory, takes_cdi
+        self._inventory, self._takes_cdi, self._find_reader = inventory, takes_cdi, find_reader
         self._root, self._state_file = root, StateFile(root / STATE_FILE)
         self._lock = threading.Lock()
         self._decided: tuple[FoundSpecs, Question] | None = None
@@ -54,16 +56,21 @@ class DeviceFinder:
         """Return where devices come from at this moment."""
         found = self._folders.read()
         with self._lock:
-            asked = Question(cards_of(self._inventory()), self._wanted, self._used_before(), self._takes_cdi())
+            asked = self._ask(found)
             if self._devices is None or (found, asked) != self._decided:
                 self._decide(found, asked)
             assert self._devices is not None
             return self._devices
 
+    def _ask(self, found: FoundSpecs) -> Question:
+        cards, takes_cdi = cards_of(self._inventory()), self._takes_cdi()
+        unread = "" if takes_cdi and found.specs else self._find_reader()
+        return Question(cards, self._wanted, self._used_before(), takes_cdi, unread)
+
     def _decide(self, found: FoundSpecs, asked: Question) -> None:
         devices = find_gpu_devices(found, asked)
         self._remember(devices.source, len(asked.cards))
-        self._decided = (found, Question(asked.cards, asked.wanted, self._used_before(), asked.takes_cdi))
+        self._decided = (found, replace(asked, used_before=self._used_before()))
         is_news = self._devices is None or devices.sentence() != self._devices.sentence()
         self._devices = devices
         if is_news:

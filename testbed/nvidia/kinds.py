@@ -37,8 +37,8 @@ class Outcome(StrEnum):
     """What must come of a pod with a vGPU."""
 
     RUNS = "runs with exactly its card"
-    NO_CARD = "starts without any card, and doctor says why"
-    """No CDI spec, and nobody on the node who reads the environment: nothing that we do can be seen to fail."""
+    WAITS = "waits, and the plugin and doctor say why"
+    """No CDI spec, and nobody on the node reads the environment: a container would start without a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,14 +150,14 @@ KINDS = (
         is_default=True,
         takes_variable=False,
         components=("driver-root",),
-        outcome=Outcome.NO_CARD,
+        outcome=Outcome.WAITS,
     ),
     NodeKind(
         name="driver-only",
         what="the driver and nothing else: no toolkit, no spec",
         installed=Installed.NOTHING,
         components=("driver-root",),
-        outcome=Outcome.NO_CARD,
+        outcome=Outcome.WAITS,
     ),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -1,7 +1,7 @@
 """Checks of how devices reach containers: the container runtime, CDI in it, CDI specs, runtime classes.
 
 The one rule that spans them: pods get their cards by a CDI source, or, without one, by NVIDIA's runtime as the default
-runtime.  With neither a container would start without a GPU, and nobody would say so.
+runtime.  With neither a container would start without a GPU.  So where the plugin sees that, pods wait.
 """
 
 from collections.abc import Iterator
@@ -89,26 +89,26 @@ def check_device_source(facts: Facts) -> Iterator[Finding]:
     cdi, runtime = facts.cdi, facts.runtime
     text = cdi.told
     if cdi.is_trouble:
-        yield Finding("device-source", Verdict.WRONG, text)
+        yield Finding("device-source", Verdict.WRONG, text)  # its sentence says what to do
     elif cdi.source != DevicesFrom.ENVIRONMENT:
         yield Finding("device-source", Verdict.OK, text)
     elif not runtime.config_file:
         fix = f"Make sure that NVIDIA's runtime is the default, or write a spec: {_GENERATE}"
         yield Finding("device-source", Verdict.UNSEEN, text, fix)
-    elif why := _why_no_environment(runtime):
+    elif why := why_no_environment(runtime):
         fix = f"Write a spec: {_GENERATE} (toolkit 1.18 and newer do so by themselves: nvidia-cdi-refresh.service)"
         yield Finding("device-source", Verdict.WRONG, f"{text} {why}", fix)
     else:
         yield Finding("device-source", Verdict.OK, text)
 
 
-def _why_no_environment(runtime: RuntimeFacts) -> str:
+def why_no_environment(runtime: RuntimeFacts) -> str:
     """Return why nobody would read the variable of our containers; empty where NVIDIA's runtime does."""
     if runtime.default_handler not in NVIDIA_RUNTIMES:
-        return f"The default runtime is {runtime.default_handler or 'runc'}, so containers start without a GPU."
+        return f"The default runtime is {runtime.default_handler or 'runc'}, so containers get no GPU."
     toolkit = runtime.toolkit
     if toolkit is not None and not toolkit.takes_variable:
-        return f"{toolkit.file} makes it ignore NVIDIA_VISIBLE_DEVICES, so containers start without a GPU."
+        return f"{toolkit.file} makes it ignore NVIDIA_VISIBLE_DEVICES, so containers get no GPU."
     if toolkit is not None and toolkit.mode == "cdi":
         return f"{toolkit.file} sets mode cdi, which needs a spec, so containers do not start."
     return ""

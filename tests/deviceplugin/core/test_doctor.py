@@ -99,7 +99,7 @@ TABLE = [
     (
         "nobody brings devices",
         from_environment(default_handler=""),
-        *("device-source", WRONG, "The default runtime is runc, so containers start without a GPU", "nvidia-ctk"),
+        *("device-source", WRONG, "The default runtime is runc, so containers get no GPU", "nvidia-ctk"),
     ),
     (
         "perhaps nobody brings devices",

@@ -13,7 +13,7 @@ from deviceplugin.doctor.cluster import NodeAnswer, ask_cluster
 from deviceplugin.doctor.gpus import look_at_nodes
 from deviceplugin.doctor.node import look_at_kubelet, look_at_ours
 from deviceplugin.doctor.run import node_root
-from deviceplugin.doctor.runtime import look_at_runtime
+from deviceplugin.doctor.runtime import find_reader, look_at_runtime
 from deviceplugin.settings import Settings
 from tests.fakes.gpus import FakeScheduler
 
@@ -125,6 +125,33 @@ def test_the_toolkit_of_the_operator_goes_before_one_of_the_host(tmp_path: Path)
 
     assert toolkit is not None
     assert toolkit.file == str(root / operators)
+
+
+_IS_DEFAULT = {"etc/containerd/config.toml": CONTAINERD_2, "etc/containerd/conf.d/99-nvidia.toml": TOOLKIT}
+_REFUSES = {
+    "etc/nvidia-container-runtime/config.toml": "accept-nvidia-visible-devices-envvar-when-unprivileged = false",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        pytest.param(_IS_DEFAULT, "", id="NVIDIA's runtime is the default"),
+        pytest.param({"etc/containerd/config.toml": "version = 3"}, "The default runtime is runc", id="runc is"),
+        pytest.param(_IS_DEFAULT | _REFUSES, "makes it ignore NVIDIA_VISIBLE_DEVICES", id="hardened"),
+        pytest.param({"etc/containerd/config.toml": "[odd"}, "", id="a file that cannot be read tells nothing"),
+        pytest.param({"etc/containerd/config.toml": "", "etc/crio/crio.conf": CRIO}, "", id="two runtimes' files"),
+        pytest.param({}, "", id="no file"),
+    ],
+)
+def test_who_would_read_the_environment_is_seen_in_the_nodes_files(
+    files: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    said = find_reader(node_with(tmp_path, **files))
+
+    assert says in said
+    assert bool(said) is bool(says)
+    assert find_reader(None) == ""
 
 
 def test_without_the_nodes_root_no_file_is_read() -> None:

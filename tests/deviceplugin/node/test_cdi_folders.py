@@ -166,12 +166,14 @@ class Finder:
     def __init__(self, static: Path, dynamic: Path, root: Path, wanted: DevicesFrom | None = None) -> None:
         self.told: list[PluginEvent] = []
         self.inventory: Inventory = INVENTORY
+        self.unread = ""
         self.finder = DeviceFinder(
             CdiFolders(static, dynamic),
             root,
             wanted=wanted,
             inventory=lambda: self.inventory,
             takes_cdi=lambda: True,
+            find_reader=lambda: self.unread,
             tell=self.told.append,
         )
 
@@ -190,6 +192,18 @@ def test_the_source_follows_the_folders_and_each_change_is_told_once(
     assert desk.source() is DevicesFrom.REFUSED
 
     assert [type(event) for event in desk.told] == [DevicesFound, DevicesFound, DevicesFound, DevicesRefused]
+
+
+def test_pods_wait_where_nobody_reads_the_environment_until_a_spec_comes(
+    static: Path, dynamic: Path, tmp_path: Path
+) -> None:
+    desk = Finder(static, dynamic, tmp_path)
+    desk.unread = "The default runtime is runc."
+    assert desk.source() is DevicesFrom.REFUSED
+    assert "The default runtime is runc. Pods wait." in desk.finder.now().sentence()
+    put(static / "nvidia.yaml", spec_text())
+
+    assert desk.source() is DevicesFrom.NVIDIA_CDI
 
 
 def test_a_node_remembers_through_a_restart_that_it_had_specs(static: Path, dynamic: Path, tmp_path: Path) -> None:

@@ -102,13 +102,13 @@ def computes(bed: Bed, label: str) -> bool:
     return any(one.owner.label == label for card in record.cards for one in record.intervals(card.index))
 
 
-def starts_without_card(bed: Bed, team: str) -> str:
-    """Start a pod where nothing on the node brings devices: it must have none, and no other pod's either."""
-    pods.start(bed, team, cuda_pod("one", work=("sleep", "1000")))
-    sight = pods.look(bed, team, "one")
-    assert not sight.nodes, f"it has {sorted(sight.nodes)}"
-    assert not sight.libraries, f"it has {list(sight.libraries)}"
-    return "no card, as must be"
+def waits_for_devices(bed: Bed, team: str) -> str:
+    """Create a pod where nothing on the node brings devices: it waits with a sentence, and never starts without any."""
+    assert not (refused := pods.create(bed, team, cuda_pod("one"))), refused
+    wait_until(partial(pods.is_warned, bed, team, "one"), what="the pod waits with a sentence", seconds=60)
+    assert pods.phase(bed, team, "one") == "Pending", f"it is {pods.phase(bed, team, 'one')}"
+    assert "nobody reads the environment" in health(bed), health(bed)
+    return "waits, as must be"
 
 
 # ---------------------------------------------------------------------------------------------- doctor
@@ -232,5 +232,5 @@ STEPS: Mapping[Outcome, tuple[tuple[str, Step], ...]] = {
         ("bursts", bursts),
         ("doctor", doctor_agrees),
     ),
-    Outcome.NO_CARD: (("daemons", daemons_start), ("one pod", starts_without_card), ("doctor", doctor_agrees)),
+    Outcome.WAITS: (("daemons", daemons_start), ("one pod", waits_for_devices), ("doctor", doctor_agrees)),
 }
