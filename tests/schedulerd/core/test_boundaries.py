@@ -1,6 +1,6 @@
 """The exact moment and number at which the smaller rules turn over: histories, usage, waiters, sizes, figures, jams."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
@@ -8,8 +8,9 @@ import pytest
 from contract.wire.control import Figures
 from contract.words.grammar import AllocationKind, Mode
 from schedulerd.core import memory
+from schedulerd.core.deadlock import cycles, turns_between
 from schedulerd.core.history import Histories
-from schedulerd.core.messages import milliseconds
+from schedulerd.core.messages import Done, Grant, milliseconds
 from schedulerd.core.model import Container, ContainerState, Gpu, Rules, Stage
 from schedulerd.core.node_state import Node
 from schedulerd.core.usage import BusyTime, Share
@@ -54,7 +55,10 @@ def test_an_allocation_takes_the_histories_of_its_containers_alone() -> None:
 # ---------------------------------------------------------------------------------------------- usage
 @pytest.mark.parametrize(
     ("seconds", "bucket"),
-    [(0.0, 0), (0.001, 0), (0.002, 1), (0.1, 2), (1.0, 3), (5.0, 4), (30.0, 5), (120, 6), (121, 7)],
+    [
+        *((0.0, 0), (0.001, 0), (0.0011, 1), (0.01, 1), (0.011, 2), (0.1, 2), (0.11, 3), (1.0, 3), (1.1, 4)),
+        *((5.0, 4), (5.1, 5), (30.0, 5), (30.1, 6), (120.0, 6), (120.1, 7)),
+    ],
 )
 def test_the_bucket_of_a_wait(seconds: float, bucket: int) -> None:
     share = Share()
@@ -108,6 +112,7 @@ def test_what_was_promised_is_the_most_of_all_and_goes_with_its_process() -> Non
         pytest.param([(4.0, 4.0), (2.0, 12.0)], 12.0, 0.4, id="half of the first is long ago"),
         pytest.param([(2.0, 2.0), (4.0, 8.0), (2.0, 16.0)], 16.0, 0.4, id="half of the second is long ago"),
         pytest.param([(4.0, 4.0)], 20.0, 0.0, id="all of it is long ago"),
+        pytest.param([(0.5, 20.0), (0.5, 21.0)], 21.0, 0.1, id="hardly ever"),
     ],
 )
 def test_how_busy_a_gpu_was_lately(added: list[tuple[float, float]], now: float, lately: float) -> None:
@@ -126,6 +131,22 @@ def test_samples_are_taken_four_times_a_second_and_dropped_after_the_window() ->
 
     assert 60 < len(busy.samples) < 80
     assert busy.samples[1][0] >= 40.0 - 10.0 - 0.3
+
+
+@pytest.mark.parametrize(
+    ("charged_at", "uncharged", "lately"),
+    [
+        pytest.param(8.0, 12.0, 1.0, id="held since long before the window"),
+        pytest.param(8.0, 6.0, 0.5, id="held for half of that time"),
+        pytest.param(20.0, 50.0, 1.0, id="never more than all of the time"),
+        pytest.param(20.0, -50.0, 0.0, id="never less than nothing"),
+    ],
+)
+def test_the_time_that_is_not_charged_yet_counts_too(charged_at: float, uncharged: float, lately: float) -> None:
+    busy = BusyTime()
+    busy.add(4.0, 4.0)
+
+    assert busy.lately(now=20.0, charged_at=charged_at, uncharged=uncharged) == pytest.approx(lately)
 
 
 def test_samples_older_than_the_window_are_dropped_but_the_one_before_it() -> None:
@@ -315,6 +336,32 @@ def test_a_ring_is_left_alone_while_one_of_its_turns_is_new_in_it() -> None:
     assert [gpu.holders[0].stage for gpu in gpus.values()] == [Stage.RUNNING, Stage.RUNNING]
 
 
+def test_a_turn_outside_a_ring_is_not_asked_for_the_rings_sake() -> None:
+    floor = Floor(Rules(quantum=30.0, side_by_side=False), gpus=3)
+    a, b, c = (
+        floor.join(Container(key=key, gpus=gpus, mode=Mode.PER_DEVICE))
+        for key, gpus in (("a", ("GPU-1", "GPU-2")), ("b", ("GPU-1", "GPU-2", "GPU-3")), ("c", ("GPU-3", "GPU-2")))
+    )
+    for number, process in enumerate((a, b, c), 1):
+        floor.want(process, f"GPU-{number}")
+    floor.want(a, "GPU-2")
+    floor.want(b, "GPU-1", "GPU-3")
+    members = floor.turns.containers
+
+    assert cycles(members.values()) == [(members["a"], members["b"])]
+    assert {turn.container.facts.key for turn in turns_between((members["a"], members["b"]))} == {"a", "b"}
+
+
+def test_a_container_that_waits_for_one_that_waits_for_nobody_is_in_no_ring() -> None:
+    floor = Floor(Rules(quantum=30.0, side_by_side=False), gpus=2)
+    floor.want(floor.join(Container(key="single", gpus=("GPU-1",))), "GPU-1")
+    process = floor.join(Container(key="a", gpus=("GPU-1", "GPU-2"), mode=Mode.PER_DEVICE))
+    floor.want(process, "GPU-2")
+    floor.want(process, "GPU-1")
+
+    assert cycles([floor.turns.containers["a"]]) == []
+
+
 def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() -> None:
     floor, processes = ring(Rules(quantum=30.0, jam=0.5, probe=0.75))
     floor.pass_time(2.0)
@@ -333,8 +380,33 @@ def test_a_card_of_unknown_size_has_no_room_and_usual_turns() -> None:
     assert memory._quantum_on(RULES, gpu, container) == 1.0
 
 
-def test_what_is_known_of_a_container_at_first() -> None:
-    assert (Container(key="a", gpus=()).priority, Share().above_cap) == (0, False)
+def test_nothing_is_known_of_a_container_or_a_node_at_first() -> None:
+    share, node = Share(), Node()
+    numbers = [getattr(share, one.name) for one in fields(share) if isinstance(getattr(share, one.name), int | float)]
+
+    assert (Container(key="a", gpus=()).priority, share.above_cap) == (0, False)
+    assert set(numbers) == {0}
+    assert (node.foreign, node.loop, node.observer_spoke_at) == (0, None, None)
+
+
+def test_a_grant_that_says_no_more_is_of_a_container_alone_and_an_answer_tells_no_time() -> None:
+    assert Grant("0000000a.1", ("A",), 100)[3:] == (False, False, 0, 0)
+    assert Done("0000000a.1")[1:] == (None, "yield", 0)
+
+
+def test_the_rules_that_no_operator_changes() -> None:
+    rules = Rules()
+
+    assert (rules.paging_rate, rules.context_bytes, rules.card_reserve) == (5.0e9, 300 << 20, 256 << 20)
+    assert (rules.keep, rules.hush, rules.jam, rules.probe) == (0.005, 0.001, 0.5, 0.75)
+
+
+def test_processes_that_the_kernel_does_not_name_have_a_context_each() -> None:
+    floor = Floor(RULES, gpus=1)
+    for process in (1, 2):
+        floor.turns.join(process, Container(key="a", gpus=("GPU-1",)))
+
+    assert floor.turns.containers["a"].contexts == 2
 
 
 def test_a_ring_without_turns_between_is_no_jam() -> None:

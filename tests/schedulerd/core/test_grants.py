@@ -243,6 +243,17 @@ def test_a_claim_is_taken_at_the_very_moment_at_which_the_time_to_come_back_ends
     assert gpu.claim is wish_of(floor, large)
 
 
+def test_a_holder_does_not_go_on_with_a_gpu_that_is_paused() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    floor.restart()
+    operator.pause(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
+    floor.come_back(a)
+
+    assert floor.open_on("GPU-1") == []
+    assert [order for order in floor.history if "Revoked(" in order]
+
+
 # ---------------------------------------------------------------------------------------------- age
 def test_a_wish_that_was_passed_over_often_enough_goes_first() -> None:
     rules = Rules(policy=POLICIES["sjf"], quantum=1.0, side_by_side=False, age_turns=2)
@@ -404,6 +415,41 @@ def test_who_begins_to_wait_is_no_further_from_the_clock_than_one_longest_turn(v
     want(floor, b)
 
     assert share.virtual == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("holder", "waiter", "expected"),
+    [
+        pytest.param(5.0, None, 5.0, id="to the holder"),
+        pytest.param(5.0, 6.0, 5.0, id="to the holder, who is behind the waiter"),
+        pytest.param(6.0, 5.0, 5.0, id="to the waiter, who is behind the holder"),
+    ],
+)
+def test_a_newcomer_begins_with_the_least_served_that_is_present(
+    holder: float, waiter: float | None, expected: float
+) -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    if waiter is not None:
+        b = join(floor, "b", 1)
+        floor.turns.containers["b"].shares["GPU-1"].virtual = waiter
+        want(floor, b)
+    floor.turns.containers["a"].shares["GPU-1"].virtual = holder
+    holding(floor, "c", 1)
+
+    assert floor.turns.containers["c"].shares["GPU-1"].virtual == expected
+
+
+@pytest.mark.parametrize(("virtual", "expected"), [(8.0, 8.0), (8.5, 7.25)])
+def test_a_container_less_than_a_second_ahead_of_the_clock_is_left_there(virtual: float, expected: float) -> None:
+    floor = Floor(replace(RR, longest_quantum=0.25, grace=0.0), gpus=1)
+    holding(floor, "a", 1)
+    floor.turns.containers["a"].shares["GPU-1"].virtual = floor.turns.gpu("GPU-1").clock = 7.0
+    b = join(floor, "b", 1)
+    floor.turns.containers["b"].shares["GPU-1"].virtual = virtual
+    want(floor, b)
+
+    assert floor.turns.containers["b"].shares["GPU-1"].virtual == expected
 
 
 def test_an_overdue_turn_counts_once_on_each_of_its_gpus() -> None:

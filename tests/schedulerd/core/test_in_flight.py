@@ -132,6 +132,16 @@ def test_what_a_process_told_goes_with_it() -> None:
     share.forget(3)
 
     assert share.in_flight == {2: 0.25}
+    assert (share.pageable, share.unpageable) == (0, 0)
+
+
+def test_an_answer_that_tells_no_time_counts_none() -> None:
+    floor = Floor(RULES, gpus=1)
+    a = holding(floor, "a")
+    floor.pass_time(1)
+    floor.done(a, turn_of(floor, a))
+
+    assert floor.turns.containers["a"].shares["GPU-1"].busy == 0.0
 
 
 @pytest.mark.parametrize(("holds", "busy"), [(True, 1.5), (False, 0.0)])

@@ -142,6 +142,14 @@ def test_what_cannot_be_paged_must_fit_the_card(floor: Floor) -> None:
         reserve(floor, b, 8 * GIB)
 
 
+def test_on_a_card_of_unknown_size_no_growth_is_refused() -> None:
+    floor = Floor(Rules(), capacity=None, gpus=1)
+    a = join(floor, "a", allocation=AllocationKind.PLAIN)
+    reserve(floor, a, 80 * GIB)
+
+    assert floor.reserved[a] == 80 * GIB
+
+
 def turn_of(floor: Floor, process: int) -> Any:
     floor.want(process, "GPU-1")
     (grant,) = floor.seats[process].turns.values()
