@@ -8,9 +8,9 @@ import pytest
 from contract.wire.control import Figures
 from contract.words.grammar import AllocationKind, Mode
 from schedulerd.core import memory
-from schedulerd.core.deadlock import cycles, turns_between
+from schedulerd.core.deadlock import cycles, turns_between, waits_for
 from schedulerd.core.history import Histories
-from schedulerd.core.messages import Done, Grant, milliseconds
+from schedulerd.core.messages import Complaint, Done, Grant, milliseconds
 from schedulerd.core.model import Container, ContainerState, Gpu, Rules, Stage
 from schedulerd.core.node_state import Node
 from schedulerd.core.usage import BusyTime, Share
@@ -147,6 +147,14 @@ def test_the_time_that_is_not_charged_yet_counts_too(charged_at: float, uncharge
     busy.add(4.0, 4.0)
 
     assert busy.lately(now=20.0, charged_at=charged_at, uncharged=uncharged) == pytest.approx(lately)
+
+
+def test_a_sample_is_taken_after_a_quarter_of_a_second_and_not_before() -> None:
+    busy = BusyTime()
+    for at in (0.25, 0.375, 0.5):
+        busy.add(0.125, at)
+
+    assert [at for at, _ in busy.samples] == [0.125, 0.25, 0.375, 0.5]
 
 
 def test_samples_older_than_the_window_are_dropped_but_the_one_before_it() -> None:
@@ -327,6 +335,26 @@ def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float
     assert (floor.turns.deadlocks.count, len(floor.notices)) == (deadlocks, deadlocks)
 
 
+def test_the_next_look_for_rings_is_not_put_off_by_further_waiters() -> None:
+    floor, _ = ring(Rules(quantum=30.0, jam=0.5))
+    before = floor.turns.deadlocks.alarm
+    floor.turns.deadlocks.waits(floor.turns.containers["a"], floor.now + 0.2)
+
+    assert floor.turns.deadlocks.alarm == before == 0.25
+
+
+def test_a_container_that_wants_again_what_it_is_to_give_up_does_not_wait_for_itself() -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=2)
+    process = floor.join(Container(key="a", gpus=("GPU-1", "GPU-2"), mode=Mode.PER_DEVICE))
+    floor.want(process, "GPU-1")
+    floor.turns.grants.ask(floor.turns.gpu("GPU-1").holders[0], floor.now)
+    floor.carry_out()
+    floor.want(process, "GPU-1")
+
+    assert list(floor.turns.containers["a"].requests) == ["GPU-1"]
+    assert waits_for(floor.turns.containers["a"]) == []
+
+
 def test_a_ring_is_left_alone_while_one_of_its_turns_is_new_in_it() -> None:
     floor, _ = ring(Rules(quantum=30.0, jam=0.5))
     watch, gpus = floor.turns.deadlocks, floor.turns.grants.gpus
@@ -367,6 +395,7 @@ def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() 
     floor.pass_time(2.0)
 
     assert all(floor.turns.containers[key].gang for key in "ab")
+    assert all(set(floor.turns.containers[key].groups) == {("GPU-1", "GPU-2")} for key in "ab")
     assert floor.open_on("GPU-1") == floor.open_on("GPU-2") != []
     assert sum("'jam')" in order or "reason='jam'" in order for order in floor.history) == 2
     assert sum(bool(floor.seats[process].turns) for process in processes) == 1
@@ -386,12 +415,15 @@ def test_nothing_is_known_of_a_container_or_a_node_at_first() -> None:
 
     assert (Container(key="a", gpus=()).priority, share.above_cap) == (0, False)
     assert set(numbers) == {0}
+    gpu = Floor(RULES, gpus=1).turns.gpu("GPU-1")
+    assert {gpu.clock, gpu.accrued_at, gpu.grants, gpu.switches, gpu.needed, gpu.pinned} == {0}
     assert (node.foreign, node.loop, node.observer_spoke_at) == (0, None, None)
 
 
 def test_a_grant_that_says_no_more_is_of_a_container_alone_and_an_answer_tells_no_time() -> None:
     assert Grant("0000000a.1", ("A",), 100)[3:] == (False, False, 0, 0)
     assert Done("0000000a.1")[1:] == (None, "yield", 0)
+    assert Complaint("code", "message", "want").wait is False
 
 
 def test_the_rules_that_no_operator_changes() -> None:
@@ -399,6 +431,7 @@ def test_the_rules_that_no_operator_changes() -> None:
 
     assert (rules.paging_rate, rules.context_bytes, rules.card_reserve) == (5.0e9, 300 << 20, 256 << 20)
     assert (rules.keep, rules.hush, rules.jam, rules.probe) == (0.005, 0.001, 0.5, 0.75)
+    assert (rules.age_turns, rules.least_turn) == (4, 0.01)
 
 
 def test_processes_that_the_kernel_does_not_name_have_a_context_each() -> None:

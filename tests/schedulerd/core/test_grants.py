@@ -8,7 +8,8 @@ import pytest
 from contract.words.grammar import Mode
 from schedulerd.core import operator
 from schedulerd.core.messages import Grant, Using, Wanted, Yield
-from schedulerd.core.model import Container, Request, Rules, Stage
+from schedulerd.core.model import UNKNOWN, Accounted, Container, Request, Rules, SetGate, Stage
+from schedulerd.core.recovery import _was_there
 from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor
 
@@ -86,6 +87,14 @@ def test_a_holder_whom_nobody_waits_for_is_left_alone() -> None:
 
     assert not told(floor, Wanted) + told(floor, Yield)
     assert floor.turns.next_alarm() == float("inf")
+
+
+def test_a_holder_is_left_alone_again_when_the_last_waiter_has_gone() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    floor.leave(holding(floor, "b", 1))
+
+    assert floor.turns.gpu("GPU-1").alarm == float("inf")
 
 
 def test_a_grant_says_whether_somebody_waits_and_how_long_it_may_idle() -> None:
@@ -243,6 +252,41 @@ def test_a_claim_is_taken_at_the_very_moment_at_which_the_time_to_come_back_ends
     assert gpu.claim is wish_of(floor, large)
 
 
+def test_the_gate_names_processes_that_have_not_come_back_as_long_as_they_may() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"a": [9], "b": [8]}
+    join(floor, "a", 1)
+    assert floor.footprint["GPU-1"]["a"] == (1, 2, 9)
+
+    floor.turns.grants.end(gpu.holders[0], floor.now)
+    (gate,) = [order for order in floor.turns.take_orders() if isinstance(order, SetGate)]
+    assert (gate.word, gate.pids) == (0, (9,))
+
+
+def test_a_container_is_accounted_for_though_another_holds_its_gpu() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"b": [8]}
+    floor.turns.grants.account_for(gpu, "b")
+
+    assert floor.turns.take_orders() == [Accounted("b", "GPU-1")]
+    assert gpu.closed_until == -float("inf")
+
+
+def test_a_process_without_a_pid_is_waited_for_until_its_time_is_over() -> None:
+    floor = Floor(RR, gpus=1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"a": [UNKNOWN]}
+    floor.turns.join(1, Container(key="a", gpus=("GPU-1",)))
+    floor.turns.came_back(1, floor.now)
+    assert gpu.missing == {"a": [UNKNOWN]}
+
+    assert [_was_there(gpu, "c", now) for now in (6.9, 7.0)] == [False, True]
+
+
 def test_a_holder_does_not_go_on_with_a_gpu_that_is_paused() -> None:
     floor = Floor(RR, gpus=1)
     a = holding(floor, "a", 1)
@@ -365,6 +409,44 @@ def test_two_side_by_side_share_the_charge_of_the_time() -> None:
 
     assert [floor.turns.containers[key].shares["GPU-1"].virtual for key in "ab"] == pytest.approx([0.5, 0.5])
     assert [floor.turns.containers[key].shares["GPU-1"].held for key in "ab"] == [1.0, 1.0]
+
+
+def test_who_comes_beside_a_holder_shares_the_charge_only_from_then_on() -> None:
+    floor = Floor(Rules(), capacity=16 << 30, gpus=1)
+    holding(floor, "a", 1)
+    floor.pass_time(1.0)
+    floor.turns.gpu("GPU-1").clock = 0.0
+    b = join(floor, "b", 1)
+    want(floor, b)
+    begun = floor.turns.containers["b"].shares["GPU-1"].virtual
+    floor.pass_time(1.0)
+    floor.turns.grants.accrue(floor.turns.gpu("GPU-1"), floor.now)
+
+    a, b_share = (floor.turns.containers[key].shares["GPU-1"] for key in "ab")
+    assert (a.virtual, a.held) == pytest.approx((1.5, 2.0))
+    assert (b_share.virtual - begun, b_share.held) == pytest.approx((0.5, 1.0))
+
+
+def test_a_single_holder_is_not_claimed_but_asked_when_its_time_is_over() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"]), capacity=16 << 30, gpus=1)
+    holding(floor, "a", 1, quantum=1.0)
+    large = join(floor, "large", 1)
+    floor.turns.using(large, Using("GPU-1", 20 << 30, 0), floor.now)
+    want(floor, large)
+
+    assert floor.open_on("GPU-1") == ["a"]
+    assert (floor.turns.gpu("GPU-1").claim, wish_of(floor, large).drain_at) == (None, None)
+
+
+def test_a_policy_sees_a_holder_as_it_was_brought_to_the_clock() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    holding(floor, "b", 1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.clock = 7.0
+    floor.done(a, turn_of(floor, a))
+
+    assert gpu.holders[0].snapshots["GPU-1"].virtual == 7.0
 
 
 def test_a_turn_that_outlives_a_pause_is_revoked_with_its_reason() -> None:

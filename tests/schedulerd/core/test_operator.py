@@ -199,6 +199,18 @@ def test_a_container_at_rest_whose_welcome_is_out_of_date_leaves_at_once() -> No
     assert floor.seats == {}
 
 
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_new_process_brings_a_container_up_to_date_unless_it_holds_a_gpu(holds: bool) -> None:
+    floor = Floor(Rules(), gpus=1)
+    process = join(floor, "a", 1)
+    if holds:
+        floor.want(process, "GPU-1")
+    floor.turns.containers["a"].must_reconnect = True
+    join(floor, "a", 1)
+
+    assert floor.turns.containers["a"].must_reconnect is holds
+
+
 # ---------------------------------------------------------------------------------------------- the node
 def test_the_pid_of_a_client_that_has_gone_is_forgotten() -> None:
     node = Node()
