@@ -9,19 +9,41 @@
  *   a waiting thread finds the word open               HELD           -                -              begin_unannounced
  *   `grant`                                            HELD           HELD             HELD           begin_turn
  *   `yield` of the turn                                STOPPING (1)   STOPPING         -              stop_turn
- *   `revoked`                                          -              STOPPING         - (2)          stop_turn
+ *   `revoked` of the turn                              -              STOPPING (2)     - (2)          hear_revoked
  *   idle for long enough while another waits           -              STOPPING         -              tick_held
  *   no daemon for `announce_ms`, on_loss=wait          -              STOPPING         -              give_up_on_daemon
  *   no daemon for `announce_ms`, on_loss=run           - (3)          NO_TURN_HELD (3) NO_TURN_HELD   give_up_on_daemon
  *   a new daemon has not answered for the turn (4)     -              STOPPING         -              tick_held
- *   all work of the turn has ended, here and beside    -              -                NO_TURN_HELD   finish_turn
+ *   all work of the turn has ended (5)                 -              -                NO_TURN_HELD   finish_turn
  *   fork, in the child                                 -              NO_TURN_HELD     NO_TURN_HELD   turns_after_fork
  *
  * (1) Only if the word is still open for that turn: it was given up as idle here, and a partner may need this process to end it
  *     all the same.  (2) `is_revoked` is set: a thread with more work may ask for the next turn at once.
  * (3) The gate stays open without turns (`is_unscheduled`) until the next welcome closes it.
  * (4) Within `announce_ms` of the loss; until then the word of the old page counts (`next_word`).
- * The gate may be open only in HELD, or while `is_unscheduled`. */
+ * (5) In this process, and in the container's other ones too unless the turn was given up as idle.  One that shows nothing of
+ *     the turn is waited for until `PATIENCE_WITH_OTHERS_NS` has passed.
+ * A loss, a hello and a welcome change no phase.  The gate may be open only in HELD, or while `is_unscheduled`.
+ *
+ * A field of `struct place` holds what it says in these phases only; in the others it holds what was left there.
+ *
+ *   field                                              phases               changed by
+ *   -------------------------------------------------  -------------------  -----------------------------------------------
+ *   turn, counter (6); is_beside                       HELD, STOPPING       begin_turn, begin_unannounced
+ *   is_wanted, keep_ns, idle_since                     HELD                 these two; hear_wanted, has_been_idle, turns_wait
+ *   began_ns, quantum_ns; activity                     HELD                 begin_turn, begin_unannounced; has_been_idle
+ *   next_look, look_every_ns, told_time_ns             HELD (7)             tick_time
+ *   next_word                                          HELD, STOPPING       adopt_words, begin_turn, finish_turn
+ *   reason, drain_since, is_revoked                    STOPPING             stop_turn, hear_revoked
+ *   is_flushed, passes, last_pass                      STOPPING             stop_turn, own_drain, let_partners_through,
+ *                                                                           take_pass, begin_turn
+ *   stopped                                            all                  stop_turn, adopt_words; begin_turn, begin_unannounced
+ *   has_asked                                          all                  ask_for, begin_turn, turns_connected
+ *   waiters; pause_since, pause_ns                     all                  turns_wait; end_pause, has_been_idle
+ *   told; time_before_ns                               all                  tell_use, turns_connected; hear_welcome
+ *
+ * (6) In NO_TURN_HELD `turn` is the name of the last one, so that a turn that begins again is counted once.
+ * (7) While a daemon is there. */
 #ifndef NVSHARE_TURNS_STATE_H
 #define NVSHARE_TURNS_STATE_H
 

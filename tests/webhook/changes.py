@@ -51,6 +51,13 @@ CHANGES = (
         says="touches nvshare.com/weight. ",
     ),
     PodChange(
+        what="a weight is raised and a memory cap comes",
+        annotations=_WEIGHT,
+        edit_annotations={"nvshare.com/weight": "900", "nvshare.com/memory": "1Gi"},
+        code=_CHANGED,
+        says="touches nvshare.com/memory, nvshare.com/weight. ",
+    ),
+    PodChange(
         what="a memory cap comes",
         edit_annotations={"nvshare.com/memory": "1Gi"},
         code=_CHANGED,

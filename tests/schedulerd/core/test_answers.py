@@ -8,7 +8,7 @@ from contract.wire.shared_memory import LEDGER_SLOTS
 from contract.words.grammar import Mode
 from schedulerd.core.deadlock import could_jam, waits_for
 from schedulerd.core.messages import Done, Held, Using
-from schedulerd.core.model import Container, Rules, SetGate
+from schedulerd.core.model import Container, FreeSlot, Rules, SetGate
 from schedulerd.errors import TooMany
 from tests.fakes.containers import Floor
 
@@ -88,6 +88,48 @@ def test_the_next_daemon_waits_only_for_the_processes_that_stay() -> None:
     assert [(gate.word != 0, gate.pids) for gate in gates] == [(True, (second,))]
 
 
+def test_the_slot_of_a_process_that_has_gone_is_freed() -> None:
+    floor = Floor(Rules(), gpus=1)
+    _, second = (join(floor, "a", 1) for _ in range(2))
+    floor.turns.take_orders()
+    floor.turns.leave(second, floor.now)
+
+    assert FreeSlot("a", 1) in floor.turns.take_orders()
+
+
+def test_a_holder_whose_last_process_leaves_has_not_fallen_idle() -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=1)
+    first, second = (join(floor, "a", 1) for _ in range(2))
+    floor.want(first, "GPU-1")
+    floor.pass_time(1.0)
+    floor.done(second, next(iter(floor.seats[second].turns)))
+    floor.leave(first)
+    share = floor.turns.containers["a"].shares["GPU-1"]
+
+    assert floor.turns.grants.turns == {}
+    assert (share.burst, share.burst_so_far) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("mode", [Mode.GANG, Mode.PER_DEVICE])
+def test_a_container_that_comes_again_is_a_gang_only_if_it_was_one(mode: Mode) -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=2)
+    floor.leave(join(floor, "a", 1, 2, mode=mode))
+    join(floor, "a", 1, 2, mode=Mode.PER_DEVICE)
+
+    assert floor.turns.containers["a"].gang is (mode is Mode.GANG)
+
+
+def test_sixty_four_lists_of_gpus_are_remembered_for_a_container_and_no_more() -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=7)
+    names = [f"GPU-{number}" for number in range(1, 8)]
+    process = join(floor, "a", *range(1, 8), mode=Mode.PER_DEVICE)
+    for choice in range(1, 80):
+        floor.turns.want(process, tuple(name for bit, name in enumerate(names) if choice >> bit & 1), floor.now)
+
+    assert len(floor.turns.containers["a"].groups) == 64
+    assert floor.turns.gpu("GPU-7").holders != []
+
+
 def test_a_request_lives_as_long_as_one_of_its_processes() -> None:
     floor = Floor(Rules(side_by_side=False), gpus=1)
     floor.want(join(floor, "holder", 1), "GPU-1")
@@ -145,6 +187,14 @@ def test_a_gang_and_a_container_without_a_turn_wait_for_nobody_in_a_ring() -> No
 
     assert [waits_for(container) for container in floor.turns.containers.values()] == [[], []]
     assert not any(map(could_jam, floor.turns.containers.values()))
+
+
+def test_a_container_that_holds_nothing_is_in_no_ring_whoever_has_the_gpu() -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=2)
+    floor.want(join(floor, "single", 1), "GPU-1")
+    floor.want(join(floor, "waiting", 1, 2, mode=Mode.PER_DEVICE), "GPU-1")
+
+    assert waits_for(floor.turns.containers["waiting"]) == []
 
 
 def test_a_container_that_holds_one_gpu_waits_for_the_holder_of_another_but_not_for_a_gang() -> None:

@@ -1,6 +1,6 @@
 """The exact moment and number at which the smaller rules turn over: histories, usage, waiters, sizes, figures, jams."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
@@ -8,8 +8,10 @@ import pytest
 from contract.wire.control import Figures
 from contract.words.grammar import AllocationKind, Mode
 from schedulerd.core import memory
+from schedulerd.core.deadlock import cycles, turns_between, waits_for
 from schedulerd.core.history import Histories
-from schedulerd.core.model import Container, ContainerState, Gpu, Rules
+from schedulerd.core.messages import Complaint, Done, Grant, milliseconds
+from schedulerd.core.model import Container, ContainerState, Gpu, Rules, Stage
 from schedulerd.core.node_state import Node
 from schedulerd.core.usage import BusyTime, Share
 from schedulerd.core.wait_queue import WaitQueue
@@ -53,7 +55,10 @@ def test_an_allocation_takes_the_histories_of_its_containers_alone() -> None:
 # ---------------------------------------------------------------------------------------------- usage
 @pytest.mark.parametrize(
     ("seconds", "bucket"),
-    [(0.0, 0), (0.001, 0), (0.002, 1), (0.1, 2), (1.0, 3), (5.0, 4), (30.0, 5), (120, 6), (121, 7)],
+    [
+        *((0.0, 0), (0.001, 0), (0.0011, 1), (0.01, 1), (0.011, 2), (0.1, 2), (0.11, 3), (1.0, 3), (1.1, 4)),
+        *((5.0, 4), (5.1, 5), (30.0, 5), (30.1, 6), (120.0, 6), (120.1, 7)),
+    ],
 )
 def test_the_bucket_of_a_wait(seconds: float, bucket: int) -> None:
     share = Share()
@@ -105,7 +110,9 @@ def test_what_was_promised_is_the_most_of_all_and_goes_with_its_process() -> Non
         pytest.param([(2.0, 10.0)], 10.0, 0.2, id="two seconds of ten"),
         pytest.param([(20.0, 20.0)], 20.0, 1.0, id="all the time"),
         pytest.param([(4.0, 4.0), (2.0, 12.0)], 12.0, 0.4, id="half of the first is long ago"),
+        pytest.param([(2.0, 2.0), (4.0, 8.0), (2.0, 16.0)], 16.0, 0.4, id="half of the second is long ago"),
         pytest.param([(4.0, 4.0)], 20.0, 0.0, id="all of it is long ago"),
+        pytest.param([(0.5, 20.0), (0.5, 21.0)], 21.0, 0.1, id="hardly ever"),
     ],
 )
 def test_how_busy_a_gpu_was_lately(added: list[tuple[float, float]], now: float, lately: float) -> None:
@@ -124,6 +131,44 @@ def test_samples_are_taken_four_times_a_second_and_dropped_after_the_window() ->
 
     assert 60 < len(busy.samples) < 80
     assert busy.samples[1][0] >= 40.0 - 10.0 - 0.3
+
+
+@pytest.mark.parametrize(
+    ("charged_at", "uncharged", "lately"),
+    [
+        pytest.param(8.0, 12.0, 1.0, id="held since long before the window"),
+        pytest.param(8.0, 6.0, 0.5, id="held for half of that time"),
+        pytest.param(20.0, 50.0, 1.0, id="never more than all of the time"),
+        pytest.param(20.0, -50.0, 0.0, id="never less than nothing"),
+    ],
+)
+def test_the_time_that_is_not_charged_yet_counts_too(charged_at: float, uncharged: float, lately: float) -> None:
+    busy = BusyTime()
+    busy.add(4.0, 4.0)
+
+    assert busy.lately(now=20.0, charged_at=charged_at, uncharged=uncharged) == pytest.approx(lately)
+
+
+def test_a_sample_is_taken_after_a_quarter_of_a_second_and_not_before() -> None:
+    busy = BusyTime()
+    for at in (0.25, 0.375, 0.5):
+        busy.add(0.125, at)
+
+    assert [at for at, _ in busy.samples] == [0.125, 0.25, 0.375, 0.5]
+
+
+def test_samples_older_than_the_window_are_dropped_but_the_one_before_it() -> None:
+    busy = BusyTime()
+    for step in range(1, 81):
+        busy.add(0.5, step / 2)
+
+    assert busy.samples[0][0] <= 30.0 <= busy.samples[1][0]
+
+
+# ---------------------------------------------------------------------------------------------- the wire
+@pytest.mark.parametrize(("seconds", "told"), [(0.0, 1), (0.0004, 1), (0.001, 1), (0.0016, 2), (3.0, 3000)])
+def test_a_time_on_the_wire_is_one_millisecond_at_least(seconds: float, told: int) -> None:
+    assert milliseconds(seconds) == told
 
 
 # ---------------------------------------------------------------------------------------------- the line of waiters
@@ -212,6 +257,7 @@ def test_what_a_container_counts_on_a_card(
     ("size", "said", "switch", "keep"),
     [
         pytest.param(None, 200, 0.0, 0.5, id="a card of unknown size"),
+        pytest.param(100, 50, 0.0, 0.5, id="there is room to spare"),
         pytest.param(100, 85, 0.0, 0.5, id="all fits"),
         pytest.param(100, 95, 1.0, 1.0, id="ten bytes are over"),
         pytest.param(100, 86, 0.1, 0.5, id="hardly any is over"),
@@ -289,11 +335,67 @@ def test_a_ring_is_asked_to_yield_and_taken_apart_after_the_probe(seconds: float
     assert (floor.turns.deadlocks.count, len(floor.notices)) == (deadlocks, deadlocks)
 
 
+def test_the_next_look_for_rings_is_not_put_off_by_further_waiters() -> None:
+    floor, _ = ring(Rules(quantum=30.0, jam=0.5))
+    before = floor.turns.deadlocks.alarm
+    floor.turns.deadlocks.waits(floor.turns.containers["a"], floor.now + 0.2)
+
+    assert floor.turns.deadlocks.alarm == before == 0.25
+
+
+def test_a_container_that_wants_again_what_it_is_to_give_up_does_not_wait_for_itself() -> None:
+    floor = Floor(Rules(side_by_side=False), gpus=2)
+    process = floor.join(Container(key="a", gpus=("GPU-1", "GPU-2"), mode=Mode.PER_DEVICE))
+    floor.want(process, "GPU-1")
+    floor.turns.grants.ask(floor.turns.gpu("GPU-1").holders[0], floor.now)
+    floor.carry_out()
+    floor.want(process, "GPU-1")
+
+    assert list(floor.turns.containers["a"].requests) == ["GPU-1"]
+    assert waits_for(floor.turns.containers["a"]) == []
+
+
+def test_a_ring_is_left_alone_while_one_of_its_turns_is_new_in_it() -> None:
+    floor, _ = ring(Rules(quantum=30.0, jam=0.5))
+    watch, gpus = floor.turns.deadlocks, floor.turns.grants.gpus
+    watch._since = {gpus["GPU-1"].holders[0].name: floor.now - 0.5}
+
+    assert watch.look(list(floor.turns.containers.values()), floor.now) == []
+    assert [gpu.holders[0].stage for gpu in gpus.values()] == [Stage.RUNNING, Stage.RUNNING]
+
+
+def test_a_turn_outside_a_ring_is_not_asked_for_the_rings_sake() -> None:
+    floor = Floor(Rules(quantum=30.0, side_by_side=False), gpus=3)
+    a, b, c = (
+        floor.join(Container(key=key, gpus=gpus, mode=Mode.PER_DEVICE))
+        for key, gpus in (("a", ("GPU-1", "GPU-2")), ("b", ("GPU-1", "GPU-2", "GPU-3")), ("c", ("GPU-3", "GPU-2")))
+    )
+    for number, process in enumerate((a, b, c), 1):
+        floor.want(process, f"GPU-{number}")
+    floor.want(a, "GPU-2")
+    floor.want(b, "GPU-1", "GPU-3")
+    members = floor.turns.containers
+
+    assert cycles(members.values()) == [(members["a"], members["b"])]
+    assert {turn.container.facts.key for turn in turns_between((members["a"], members["b"]))} == {"a", "b"}
+
+
+def test_a_container_that_waits_for_one_that_waits_for_nobody_is_in_no_ring() -> None:
+    floor = Floor(Rules(quantum=30.0, side_by_side=False), gpus=2)
+    floor.want(floor.join(Container(key="single", gpus=("GPU-1",))), "GPU-1")
+    process = floor.join(Container(key="a", gpus=("GPU-1", "GPU-2"), mode=Mode.PER_DEVICE))
+    floor.want(process, "GPU-2")
+    floor.want(process, "GPU-1")
+
+    assert cycles([floor.turns.containers["a"]]) == []
+
+
 def test_after_a_jam_its_containers_are_gangs_and_one_of_them_goes_on_at_once() -> None:
     floor, processes = ring(Rules(quantum=30.0, jam=0.5, probe=0.75))
     floor.pass_time(2.0)
 
     assert all(floor.turns.containers[key].gang for key in "ab")
+    assert all(set(floor.turns.containers[key].groups) == {("GPU-1", "GPU-2")} for key in "ab")
     assert floor.open_on("GPU-1") == floor.open_on("GPU-2") != []
     assert sum("'jam')" in order or "reason='jam'" in order for order in floor.history) == 2
     assert sum(bool(floor.seats[process].turns) for process in processes) == 1
@@ -307,8 +409,37 @@ def test_a_card_of_unknown_size_has_no_room_and_usual_turns() -> None:
     assert memory._quantum_on(RULES, gpu, container) == 1.0
 
 
-def test_what_is_known_of_a_container_at_first() -> None:
-    assert (Container(key="a", gpus=()).priority, Share().above_cap) == (0, False)
+def test_nothing_is_known_of_a_container_or_a_node_at_first() -> None:
+    share, node = Share(), Node()
+    numbers = [getattr(share, one.name) for one in fields(share) if isinstance(getattr(share, one.name), int | float)]
+
+    assert (Container(key="a", gpus=()).priority, share.above_cap) == (0, False)
+    assert set(numbers) == {0}
+    gpu = Floor(RULES, gpus=1).turns.gpu("GPU-1")
+    assert {gpu.clock, gpu.accrued_at, gpu.grants, gpu.switches, gpu.needed, gpu.pinned} == {0}
+    assert (node.foreign, node.loop, node.observer_spoke_at) == (0, None, None)
+
+
+def test_a_grant_that_says_no_more_is_of_a_container_alone_and_an_answer_tells_no_time() -> None:
+    assert Grant("0000000a.1", ("A",), 100)[3:] == (False, False, 0, 0)
+    assert Done("0000000a.1")[1:] == (None, "yield", 0)
+    assert Complaint("code", "message", "want").wait is False
+
+
+def test_the_rules_that_no_operator_changes() -> None:
+    rules = Rules()
+
+    assert (rules.paging_rate, rules.context_bytes, rules.card_reserve) == (5.0e9, 300 << 20, 256 << 20)
+    assert (rules.keep, rules.hush, rules.jam, rules.probe) == (0.005, 0.001, 0.5, 0.75)
+    assert (rules.age_turns, rules.least_turn) == (4, 0.01)
+
+
+def test_processes_that_the_kernel_does_not_name_have_a_context_each() -> None:
+    floor = Floor(RULES, gpus=1)
+    for process in (1, 2):
+        floor.turns.join(process, Container(key="a", gpus=("GPU-1",)))
+
+    assert floor.turns.containers["a"].contexts == 2
 
 
 def test_a_ring_without_turns_between_is_no_jam() -> None:

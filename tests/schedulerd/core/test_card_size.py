@@ -67,6 +67,20 @@ def test_neither_a_zero_nor_a_gpu_of_others_is_a_word(floor: Floor) -> None:
     assert floor.turns.gpu("GPU-2").capacity is None
 
 
+def test_a_process_that_knows_a_size_no_more_takes_back_nothing() -> None:
+    floor = Floor(Rules(), capacity=None, gpus=1)
+    process = say(floor, "a", g1=16 * GIB)
+    card_size.hear_process(floor.turns, process, {"GPU-1": 0}, floor.now)
+
+    assert (size(floor), floor.turns.containers["a"].card_bytes) == (16 * GIB, {"GPU-1": 16 * GIB})
+
+
+def test_a_gpu_that_nobody_was_given_is_no_trouble(floor: Floor) -> None:
+    say(floor, "a", g1=16 * GIB, g9=16 * GIB)
+
+    assert floor.turns.containers["a"].card_bytes == {"GPU-1": 16 * GIB}
+
+
 @pytest.mark.parametrize(("gpus", "kind"), [(1, AllocationKind.MANAGED), (2, AllocationKind.PLAIN)])
 def test_memory_is_managed_on_one_gpu_and_plain_on_several(gpus: int, kind: AllocationKind) -> None:
     assert usual_allocation([f"GPU-{number}" for number in range(gpus)]) is kind

@@ -7,8 +7,9 @@ import pytest
 
 from contract.words.grammar import Mode
 from schedulerd.core import operator
-from schedulerd.core.messages import Grant, Wanted, Yield
-from schedulerd.core.model import Container, Request, Rules, Stage
+from schedulerd.core.messages import Grant, Using, Wanted, Yield
+from schedulerd.core.model import UNKNOWN, Accounted, Container, Request, Rules, SetGate, Stage
+from schedulerd.core.recovery import _was_there
 from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor
 
@@ -70,6 +71,7 @@ def test_a_yield_names_the_grace_and_the_turn_is_revoked_when_it_has_passed() ->
     (turn,) = floor.turns.grants.gpus["GPU-1"].holders
 
     assert turn.stage is Stage.YIELDING
+    assert f"grace_ms={RR.grace * 1000:.0f})" in told(floor, Yield)[0]
     assert turn.deadline == pytest.approx(1.0 + RR.grace)
     assert floor.turns.containers["a"].shares["GPU-1"].yields == 1
     floor.pass_time(RR.grace)
@@ -85,6 +87,14 @@ def test_a_holder_whom_nobody_waits_for_is_left_alone() -> None:
 
     assert not told(floor, Wanted) + told(floor, Yield)
     assert floor.turns.next_alarm() == float("inf")
+
+
+def test_a_holder_is_left_alone_again_when_the_last_waiter_has_gone() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    floor.leave(holding(floor, "b", 1))
+
+    assert floor.turns.gpu("GPU-1").alarm == float("inf")
 
 
 def test_a_grant_says_whether_somebody_waits_and_how_long_it_may_idle() -> None:
@@ -199,6 +209,95 @@ def test_a_wish_that_is_dropped_takes_its_claim_with_it() -> None:
     assert [floor.turns.gpu(uuid).claim for uuid in ("GPU-1", "GPU-2")] == [None, None]
 
 
+def test_a_claim_keeps_its_gpu_from_a_gang_that_has_come_to_stand_before_it() -> None:
+    floor = Floor(replace(RR, policy=POLICIES["priority"]), gpus=3)
+    for number in (1, 3):
+        holding(floor, f"holder{number}", number, priority=9)
+    first = wish_of(floor, holding(floor, "first", 1, 2, priority=1))
+    later = wish_of(floor, holding(floor, "later", 2, 3, priority=5))
+
+    assert floor.turns.gpu("GPU-2").queue.top() is later
+    assert [floor.turns.gpu(f"GPU-{number}").claim for number in (1, 2, 3)] == [first, first, None]
+    assert later.drain_at is None
+
+
+# ---------------------------------------------------------------------------------------------- an earlier daemon
+def test_a_gpu_is_open_at_the_very_moment_at_which_the_time_to_come_back_ends() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "gone", 1)
+    b = holding(floor, "b", 1)
+    floor.restart()
+    floor.come_back(b)
+    want(floor, b)
+    floor.pass_time(RR.announce + RR.grace)
+    gpu = floor.turns.gpu("GPU-1")
+
+    assert floor.open_on("GPU-1") == ["b"]
+    assert (gpu.missing, gpu.closed_until) == ({}, -float("inf"))
+
+
+def test_a_claim_is_taken_at_the_very_moment_at_which_the_time_to_come_back_ends() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"]), capacity=16 << 30, gpus=1)
+    for key in "ab":
+        holding(floor, key, 1, quantum=100.0)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"gone": [9]}
+    large = join(floor, "large", 1)
+    floor.turns.using(large, Using("GPU-1", 15 << 30, 0), floor.now)
+    want(floor, large)
+    floor.pass_time(6.9)
+    assert gpu.claim is None
+
+    floor.pass_time(0.2)
+    assert gpu.claim is wish_of(floor, large)
+
+
+def test_the_gate_names_processes_that_have_not_come_back_as_long_as_they_may() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"a": [9], "b": [8]}
+    join(floor, "a", 1)
+    assert floor.footprint["GPU-1"]["a"] == (1, 2, 9)
+
+    floor.turns.grants.end(gpu.holders[0], floor.now)
+    (gate,) = [order for order in floor.turns.take_orders() if isinstance(order, SetGate)]
+    assert (gate.word, gate.pids) == (0, (9,))
+
+
+def test_a_container_is_accounted_for_though_another_holds_its_gpu() -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"b": [8]}
+    floor.turns.grants.account_for(gpu, "b")
+
+    assert floor.turns.take_orders() == [Accounted("b", "GPU-1")]
+    assert gpu.closed_until == -float("inf")
+
+
+def test_a_process_without_a_pid_is_waited_for_until_its_time_is_over() -> None:
+    floor = Floor(RR, gpus=1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.closed_until, gpu.missing = 7.0, {"a": [UNKNOWN]}
+    floor.turns.join(1, Container(key="a", gpus=("GPU-1",)))
+    floor.turns.came_back(1, floor.now)
+    assert gpu.missing == {"a": [UNKNOWN]}
+
+    assert [_was_there(gpu, "c", now) for now in (6.9, 7.0)] == [False, True]
+
+
+def test_a_holder_does_not_go_on_with_a_gpu_that_is_paused() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    floor.restart()
+    operator.pause(floor.turns, [floor.turns.gpu("GPU-1")], floor.now)
+    floor.come_back(a)
+
+    assert floor.open_on("GPU-1") == []
+    assert [order for order in floor.history if "Revoked(" in order]
+
+
 # ---------------------------------------------------------------------------------------------- age
 def test_a_wish_that_was_passed_over_often_enough_goes_first() -> None:
     rules = Rules(policy=POLICIES["sjf"], quantum=1.0, side_by_side=False, age_turns=2)
@@ -267,6 +366,21 @@ def test_a_turn_is_counted_with_its_wait_and_charged_by_weight() -> None:
     assert floor.turns.gpu("GPU-1").busy.total == 0.75
 
 
+def test_a_wait_and_a_turn_are_counted_from_their_own_beginnings() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    floor.pass_time(0.25)
+    b = holding(floor, "b", 1)
+    floor.pass_time(0.5)
+    floor.done(a, turn_of(floor, a), "idle")
+    floor.pass_time(0.125)
+    floor.done(b, turn_of(floor, b), "idle")
+    share = floor.turns.containers["b"].shares["GPU-1"]
+
+    assert (share.waited, share.held) == (0.5, 0.125)
+    assert share.burst == pytest.approx(0.3 * 0.125)
+
+
 def test_the_same_holder_again_is_no_switch() -> None:
     floor = Floor(RR, gpus=1)
     a = holding(floor, "a", 1)
@@ -295,6 +409,44 @@ def test_two_side_by_side_share_the_charge_of_the_time() -> None:
 
     assert [floor.turns.containers[key].shares["GPU-1"].virtual for key in "ab"] == pytest.approx([0.5, 0.5])
     assert [floor.turns.containers[key].shares["GPU-1"].held for key in "ab"] == [1.0, 1.0]
+
+
+def test_who_comes_beside_a_holder_shares_the_charge_only_from_then_on() -> None:
+    floor = Floor(Rules(), capacity=16 << 30, gpus=1)
+    holding(floor, "a", 1)
+    floor.pass_time(1.0)
+    floor.turns.gpu("GPU-1").clock = 0.0
+    b = join(floor, "b", 1)
+    want(floor, b)
+    begun = floor.turns.containers["b"].shares["GPU-1"].virtual
+    floor.pass_time(1.0)
+    floor.turns.grants.accrue(floor.turns.gpu("GPU-1"), floor.now)
+
+    a, b_share = (floor.turns.containers[key].shares["GPU-1"] for key in "ab")
+    assert (a.virtual, a.held) == pytest.approx((1.5, 2.0))
+    assert (b_share.virtual - begun, b_share.held) == pytest.approx((0.5, 1.0))
+
+
+def test_a_single_holder_is_not_claimed_but_asked_when_its_time_is_over() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"]), capacity=16 << 30, gpus=1)
+    holding(floor, "a", 1, quantum=1.0)
+    large = join(floor, "large", 1)
+    floor.turns.using(large, Using("GPU-1", 20 << 30, 0), floor.now)
+    want(floor, large)
+
+    assert floor.open_on("GPU-1") == ["a"]
+    assert (floor.turns.gpu("GPU-1").claim, wish_of(floor, large).drain_at) == (None, None)
+
+
+def test_a_policy_sees_a_holder_as_it_was_brought_to_the_clock() -> None:
+    floor = Floor(RR, gpus=1)
+    a = holding(floor, "a", 1)
+    holding(floor, "b", 1)
+    gpu = floor.turns.gpu("GPU-1")
+    gpu.clock = 7.0
+    floor.done(a, turn_of(floor, a))
+
+    assert gpu.holders[0].snapshots["GPU-1"].virtual == 7.0
 
 
 def test_a_turn_that_outlives_a_pause_is_revoked_with_its_reason() -> None:
@@ -345,6 +497,41 @@ def test_who_begins_to_wait_is_no_further_from_the_clock_than_one_longest_turn(v
     want(floor, b)
 
     assert share.virtual == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("holder", "waiter", "expected"),
+    [
+        pytest.param(5.0, None, 5.0, id="to the holder"),
+        pytest.param(5.0, 6.0, 5.0, id="to the holder, who is behind the waiter"),
+        pytest.param(6.0, 5.0, 5.0, id="to the waiter, who is behind the holder"),
+    ],
+)
+def test_a_newcomer_begins_with_the_least_served_that_is_present(
+    holder: float, waiter: float | None, expected: float
+) -> None:
+    floor = Floor(RR, gpus=1)
+    holding(floor, "a", 1)
+    if waiter is not None:
+        b = join(floor, "b", 1)
+        floor.turns.containers["b"].shares["GPU-1"].virtual = waiter
+        want(floor, b)
+    floor.turns.containers["a"].shares["GPU-1"].virtual = holder
+    holding(floor, "c", 1)
+
+    assert floor.turns.containers["c"].shares["GPU-1"].virtual == expected
+
+
+@pytest.mark.parametrize(("virtual", "expected"), [(8.0, 8.0), (8.5, 7.25)])
+def test_a_container_less_than_a_second_ahead_of_the_clock_is_left_there(virtual: float, expected: float) -> None:
+    floor = Floor(replace(RR, longest_quantum=0.25, grace=0.0), gpus=1)
+    holding(floor, "a", 1)
+    floor.turns.containers["a"].shares["GPU-1"].virtual = floor.turns.gpu("GPU-1").clock = 7.0
+    b = join(floor, "b", 1)
+    floor.turns.containers["b"].shares["GPU-1"].virtual = virtual
+    want(floor, b)
+
+    assert floor.turns.containers["b"].shares["GPU-1"].virtual == expected
 
 
 def test_an_overdue_turn_counts_once_on_each_of_its_gpus() -> None:

@@ -116,6 +116,15 @@ def test_growth_that_fits_is_granted_at_once(floor: Floor) -> None:
     assert not floor.seats[b].asked
 
 
+def test_neighbours_are_asked_for_growth_that_was_not_reserved_too(floor: Floor) -> None:
+    a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
+    for process in (a, b):
+        floor.want(process, "GPU-1")
+    use(floor, a, 12 * GIB)
+
+    assert (bool(floor.seats[a].asked), bool(floor.seats[b].asked)) == (False, True)
+
+
 def test_two_that_both_outgrow_the_card_do_not_wait_for_each_other(floor: Floor) -> None:
     a, b = join(floor, "a", has=6 * GIB), join(floor, "b", has=6 * GIB)
     floor.want(a, "GPU-1")
@@ -140,6 +149,14 @@ def test_what_cannot_be_paged_must_fit_the_card(floor: Floor) -> None:
 
     with pytest.raises(NoMemory):
         reserve(floor, b, 8 * GIB)
+
+
+def test_on_a_card_of_unknown_size_no_growth_is_refused() -> None:
+    floor = Floor(Rules(), capacity=None, gpus=1)
+    a = join(floor, "a", allocation=AllocationKind.PLAIN)
+    reserve(floor, a, 80 * GIB)
+
+    assert floor.reserved[a] == 80 * GIB
 
 
 def turn_of(floor: Floor, process: int) -> Any:

@@ -9,6 +9,7 @@ from schedulerd.core import card_size, operator
 from schedulerd.core.messages import Using
 from schedulerd.core.model import Container, Rules
 from schedulerd.core.node_state import Node
+from schedulerd.policies import POLICIES
 from tests.fakes.containers import Floor
 
 GIB = 1 << 30
@@ -39,6 +40,33 @@ def test_a_drained_gpu_is_marked_and_at_once_its_holders_are_asked_too(at_once: 
 
     operator.resume(floor.turns, iter([floor.turns.gpu("GPU-1")]), floor.now)
     assert (floor.turns.gpu("GPU-1").drained, floor.turns.gpu("GPU-1").paused) == (False, None)
+
+
+# ---------------------------------------------------------------------------------------------- policy
+def test_another_policy_puts_containers_that_wait_already_into_its_own_order() -> None:
+    floor = Floor(Rules(policy=POLICIES["rr"], side_by_side=False), gpus=1)
+    for key, priority in (("holder", 0), ("low", 1), ("high", 2)):
+        floor.want(join(floor, key, 1, priority=priority), "GPU-1")
+    queue = floor.turns.gpu("GPU-1").queue
+    assert [request.container.facts.key for request in queue.in_order()] == ["low", "high"]
+
+    operator.set_policy(floor.turns, POLICIES["priority"], floor.now)
+    assert [request.container.facts.key for request in queue.in_order()] == ["high", "low"]
+    assert floor.turns.rules.policy is POLICIES["priority"]
+
+
+def test_another_policy_decides_anew_when_the_holders_before_a_gang_yield() -> None:
+    floor = Floor(Rules(policy=POLICIES["fair"], quantum=1.0, side_by_side=False), gpus=2)
+    floor.want(join(floor, "holder", 1), "GPU-1")
+    gang = join(floor, "gang", 1, 2, mode=Mode.GANG)
+    floor.turns.containers["gang"].shares["GPU-1"].virtual = 10.0
+    floor.want(gang, "GPU-1", "GPU-2")
+    request = floor.turns.containers["gang"].requests["GPU-1"]
+    assert request.drain_at == pytest.approx(10.0)
+
+    operator.set_policy(floor.turns, POLICIES["rr"], floor.now)
+    assert request.drain_at == pytest.approx(1.0)
+    assert floor.turns.gpu("GPU-2").claim is request
 
 
 # ---------------------------------------------------------------------------------------------- quantum
@@ -169,6 +197,18 @@ def test_a_container_at_rest_whose_welcome_is_out_of_date_leaves_at_once() -> No
     floor.carry_out()
 
     assert floor.seats == {}
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_new_process_brings_a_container_up_to_date_unless_it_holds_a_gpu(holds: bool) -> None:
+    floor = Floor(Rules(), gpus=1)
+    process = join(floor, "a", 1)
+    if holds:
+        floor.want(process, "GPU-1")
+    floor.turns.containers["a"].must_reconnect = True
+    join(floor, "a", 1)
+
+    assert floor.turns.containers["a"].must_reconnect is holds
 
 
 # ---------------------------------------------------------------------------------------------- the node

@@ -7,11 +7,13 @@ import pytest
 
 from tests.fakes.pods import container, pod
 from tests.webhook.cases import OPTED_IN, review_of
-from webhook.admission.decision import Stage, Volumes, decide, gather
+from webhook.admission.decision import Stage, Verdict, Volumes, decide, gather
 from webhook.admission.json_fields import Json
 from webhook.admission.namespace_policy import policy_of
+from webhook.admission.patch import append_all, prepend_all
 from webhook.admission.pod import read_pod
 from webhook.admission.review import Answer, answer, parse, read_request, uid_in
+from webhook.admission.rule import Scope
 from webhook.admission.rules import NAMESPACE_RULES, POD_RULES
 from webhook.errors import MalformedObject, MalformedReview
 
@@ -53,6 +55,10 @@ def test_the_uid_is_found_in_any_review(review: Json, uid: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- pods
+def _resources(number: int) -> dict[str, str]:
+    return {f"example.com/r{index}": "1" for index in range(number)}
+
+
 def _with(**fields: Any) -> Json:
     made = pod(container("main", 1))
     made["spec"]["containers"][0].update(fields)
@@ -182,14 +188,23 @@ def test_a_default_may_be_as_large_as_its_ceiling_and_not_larger(default: str, p
     assert len(policy_of("team-a", OPTED_IN, words).problems) == problems
 
 
-def test_a_quantity_that_the_api_server_refuses_is_named_in_a_file() -> None:
-    made = pod(container("main", None), container("good", 1))
+@pytest.mark.parametrize("others", [(), (container("good", 1),)], ids=["alone", "beside a good one"])
+def test_a_quantity_that_the_api_server_refuses_is_named_in_a_file(others: tuple[Json, ...]) -> None:
+    made = pod(container("main", None), *others)
     made["spec"]["containers"][0]["resources"] = {"limits": {"nvshare.com/gpu": "-2"}}
 
     decision = decide(gather(read_pod(made), policy_of("team-a", OPTED_IN, {})), Stage.OFFLINE)
 
     assert "IllegalQuantity" in decision.codes
     assert "container 'main'." in decision.message
+
+
+def test_a_quantity_that_the_api_server_refuses_is_left_to_it() -> None:
+    made = pod(container("main", None), container("good", 1))
+    made["spec"]["containers"][0]["resources"] = {"limits": {"nvshare.com/gpu": "-2"}}
+
+    decision = _answer(made).decision
+    assert (decision.verdict, decision.patch) == (Verdict.ALLOWED, ())
 
 
 @pytest.mark.parametrize(
@@ -219,3 +234,79 @@ def test_an_unknown_label_of_a_namespace_is_named() -> None:
     found = policy_of("team-a", {**OPTED_IN, "nvshare.com/inject": "x"}, {}).problems
 
     assert found == ("label nvshare.com/inject is not one we know",)
+
+
+# ---------------------------------------------------------------------------------------------- fields without a value
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"volumeDevices": [{"name": "data"}]}, id="a device without a path"),
+        pytest.param({"volumeDevices": [{"name": "data", "devicePath": "/dev/data"}]}, id="a device like any other"),
+        pytest.param({"envFrom": [{}], "env": [{"name": "LD_AUDIT"}]}, id="a variable without a value, as we write it"),
+    ],
+)
+def test_what_has_no_value_breaks_no_rule(fields: Json) -> None:
+    assert _answer(_with(**fields)).decision.codes == ()
+
+
+def test_a_rule_that_finds_nothing_returns_an_empty_tuple() -> None:
+    policy = policy_of("team-a", OPTED_IN, {"nvshare.com/allow": "host-path"})
+    facts = gather(read_pod(pod(container("main", 1))), policy)
+    found = {rule.code: rule.find(facts) for rule in POD_RULES if rule.scope is not Scope.FINAL}
+
+    assert set(found.values()) == {()}
+
+
+# ---------------------------------------------------------------------------------------------- limits
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        pytest.param(
+            {"resources": {"limits": {"nvshare.com/gpu": "1"} | _resources(999)}}, None, id="a thousand limits"
+        ),
+        pytest.param(
+            {"resources": {"limits": {"nvshare.com/gpu": "1"} | _resources(1000)}},
+            "1001 limits and requests",
+            id="a limit too many",
+        ),
+        pytest.param(
+            {"resources": {"limits": {"nvshare.com/gpu": "1"}, "requests": _resources(1000)}},
+            "1001 limits and requests",
+            id="a request too many",
+        ),
+        pytest.param(
+            {"volumeDevices": [{"name": "data", "devicePath": "/" + "d" * 32_767}]}, None, id="a device's long path"
+        ),
+        pytest.param(
+            {"volumeDevices": [{"name": "data", "devicePath": "/" + "d" * 32_768}]},
+            "32769 characters in the paths",
+            id="a device's path too long",
+        ),
+    ],
+)
+def test_requests_count_beside_limits_and_paths_of_devices_beside_those_of_mounts(
+    fields: Json, says: str | None
+) -> None:
+    found = _answer(_with(**fields)).decision
+
+    assert list(found.codes) == ([] if says is None else ["PodTooLarge"])
+    assert (says or "") in found.message
+
+
+# ---------------------------------------------------------------------------------------------- the user's LD_PRELOAD
+@pytest.mark.parametrize(
+    ("last", "removed"),
+    [
+        pytest.param("/b.so", ["/spec/containers/0/env/0"], id="the last counts, so the first goes"),
+        pytest.param("$(LD_PRELOAD):/b.so", [], id="the last refers to the first, so both stay"),
+    ],
+)
+def test_of_two_preloads_the_first_stays_only_where_the_last_refers_to_it(last: str, removed: list[str]) -> None:
+    env = [{"name": "LD_PRELOAD", "value": text} for text in ("/a.so", last)]
+
+    patch = _answer(_with(env=env)).decision.patch
+    assert [operation["path"] for operation in patch if operation["op"] == "remove"] == removed
+
+
+def test_nothing_to_append_is_no_operation() -> None:
+    assert append_all("/spec/volumes", [], []) == prepend_all("/spec/volumes", [], []) == []
