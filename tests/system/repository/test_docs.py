@@ -11,7 +11,7 @@ import webhook.settings
 
 ROOT = Path(__file__).parents[3]
 _METRICS = ROOT / "docs" / "metrics.md"
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("[a-z]*/*.md")])
+PAGES = sorted(page for page in (*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/*.md")) if page.parent.name != "build")
 
 
 def _of_root(page: Path) -> str:
