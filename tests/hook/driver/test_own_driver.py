@@ -16,6 +16,8 @@ from tests.hook.support.own_driver import Compared, OwnDriver, bases, compare, u
 from tests.hook.support.swapless import build_without
 from tests.plugins.optional import skip_optional
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 446 * 35 * 3
 """At least so many were compared by hand on driver 595: the headers only grow."""
 

@@ -12,6 +12,8 @@ import pytest
 from tests.hook.support.machine import DRIVER, HOOK, Machine, compiled
 from tests.hook.support.swapless import LINES, build_without
 
+pytestmark = pytest.mark.slow
+
 WAYS = {
     "cuGetProcAddress": ("v2-legacy", "v2-per-thread", "v2", "v1", "after-second-hop"),
     "dlsym": ("default", "next", "handle"),

@@ -13,6 +13,8 @@ from tests.fakes.wire.client import Daemon, running_daemon
 from tests.fakes.wire.daemon import Connection, Peer, Unheard
 from tests.hook.support.machine import Machine, compiled
 
+pytestmark = pytest.mark.slow
+
 
 def _serve_first(peer: Peer) -> Connection:
     connection = peer.accept()

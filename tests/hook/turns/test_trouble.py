@@ -12,6 +12,8 @@ from tests.fakes.wire.daemon import Peer
 from tests.hook.support.machine import HOOK, Machine, compiled
 from tests.hook.support.serving import GIB, serving
 
+pytestmark = pytest.mark.slow
+
 REFUSED = " ".join(["800"] * 7)
 """CUDA_ERROR_NOT_PERMITTED, for each call of the program."""
 

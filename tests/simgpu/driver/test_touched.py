@@ -19,6 +19,8 @@ cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
 from tests.simgpu.clients import take  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 # a card of 2,000 MB, paging at 1,000 MB a second, a pass over the memory every 100 ms: round figures to reason with
 SMALL = {"page_rate": "1000MB", "pass": "100ms", "overhead": "100MB", "speed": "5", "data_bytes": "1MB"}
 SMALL_CARD = "1xT4-2000MB"

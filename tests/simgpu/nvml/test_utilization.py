@@ -13,6 +13,8 @@ from tests.fakes.gpu_machine import Machine
 nv: Any = pytest.importorskip("pynvml")
 from tests.simgpu import clients  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SAMPLE_US = 1e6 / 6
 
 

@@ -17,6 +17,8 @@ from tests.simgpu.kills import check_record, kills, kills_while_sharing
 cu: Any = pytest.importorskip("cuda.bindings.driver")
 from tests.simgpu import clients  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_two_processes_slow_each_other_as_the_slices_say(machine: Machine) -> None:
     # The best of up to three pairs counts: a process that waits for its processor leaves the GPU idle.
