@@ -159,6 +159,11 @@ def read_module_version(file: Path = Path("/proc/driver/nvidia/version")) -> str
     return found[1] if found else ""
 
 
+def find_mounted_node(mount: Path = NODE_MOUNT) -> Path | None:
+    """Return the node's root where our manifests mounted it into this container, else None."""
+    return mount if mount.is_dir() else None
+
+
 def below(roots: tuple[Path, ...]) -> str:
     """Return the roots as text."""
     return ", ".join(map(str, roots))

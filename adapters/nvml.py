@@ -228,7 +228,7 @@ def _explain(errors: Mapping[str, Exception], roots: tuple[Path, ...], *, is_nam
         module=driver_files.read_module_version(),
         is_named=is_named,
         control=driver_files.look_at_node(driver_files.CONTROL_NODE),
-        node_is_mounted=driver_files.NODE_MOUNT.is_dir(),
+        node_is_mounted=driver_files.find_mounted_node() is not None,
     )
 
 

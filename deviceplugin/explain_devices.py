@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from adapters.driver_files import NODE_MOUNT
+from adapters.driver_files import find_mounted_node
 from adapters.options import Kind, read_text, whole
 from deviceplugin.core.gpu_devices import Card, GpuDevices, Question, find_gpu_devices
-from deviceplugin.doctor.runtime import find_reader
+from deviceplugin.doctor.runtime import why_unread
 from deviceplugin.errors import BadSetting, NoDevices
 from deviceplugin.gpus.cards import Nvml
 from deviceplugin.node import cdi_support
@@ -30,9 +30,8 @@ def tell_devices(given: argparse.Namespace) -> Iterator[str]:
     folders = CdiFolders(Path(given.static_cdi_folder), Path(given.cdi_folder))
     root = Path(given.node_root)
     takes_cdi = StateFile(root / cdi_support.STATE_FILE).read().strip() != Inject.MOUNTS
-    specs = folders.read()
-    unread = "" if takes_cdi and specs.specs else find_reader(NODE_MOUNT if NODE_MOUNT.is_dir() else None)
-    found = find_gpu_devices(specs, Question(cards, wanted, read_used_before(root), takes_cdi, unread))
+    asked = Question(cards, wanted, read_used_before(root), takes_cdi, why_unread(find_mounted_node()))
+    found = find_gpu_devices(folders.read(), asked)
     yield found.sentence()
     for card in cards:
         number = "unknown" if card.minor is None else f"/dev/nvidia{card.minor}"

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from adapters.driver_files import NODE_MOUNT
+from adapters.driver_files import find_mounted_node
 from adapters.pages.health import HEALTHZ, health_page
 from adapters.pages.listeners import listen_on_path, listen_on_port
 from adapters.pages.renderer import Page
@@ -26,16 +26,16 @@ from deviceplugin.core import health
 from deviceplugin.core.checkpoint import FILE_NAME
 from deviceplugin.core.events import Allocated, CallRefused, DevicesFound, PluginEvent, Tell, node_event_of
 from deviceplugin.core.retention import Ownership
-from deviceplugin.doctor.runtime import find_reader
+from deviceplugin.doctor.runtime import why_unread
 from deviceplugin.errors import SAME_GPU, BadSetting, NvmlUnavailable
 from deviceplugin.gpus.cards import GpuLibrary, Nvml
 from deviceplugin.gpus.monitor import Monitor
 from deviceplugin.gpus.publisher import Publisher
 from deviceplugin.kubelet.calls import Parts
+from deviceplugin.kubelet.checkpoint_reader import ask_checkpoint
 from deviceplugin.kubelet.ownership import OwnershipReader
 from deviceplugin.kubelet.pod_resources import KubeletPods
 from deviceplugin.kubelet.registrar import KubeletSide, Registrar
-from deviceplugin.kubelet.told import ask_checkpoint
 from deviceplugin.node.bindings import Bindings
 from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.cdi_support import Injection
@@ -85,7 +85,7 @@ class Plugin:
             wanted=settings.devices,
             inventory=lambda: self.publisher.device_list.inventory,
             takes_cdi=lambda: self.files.uses_cdi,
-            find_reader=lambda: find_reader(NODE_MOUNT if NODE_MOUNT.is_dir() else None),
+            why_unread=lambda: why_unread(find_mounted_node()),
             tell=self.tell,
         )
         self.ownership_reader = OwnershipReader(

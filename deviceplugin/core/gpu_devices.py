@@ -77,7 +77,7 @@ class Question:
     """The CDI source that this node had last; None where it never had one."""
     takes_cdi: bool = True
     """Whether kubelet and runtime pass CDI devices on."""
-    unread: str = ""
+    why_unread: str = ""
     """Why nobody on this node would read the environment; empty where NVIDIA's runtime does, or nothing tells."""
 
 
@@ -195,9 +195,9 @@ def _refused(best: _Answer | None, broken: tuple[str, ...], asked: Question) -> 
 
 
 def _by_environment(because: str, asked: Question) -> GpuDevices:
-    if not asked.unread:
+    if not asked.why_unread:
         return _environment(f"{because}, so NVIDIA's runtime must read the environment.")
-    why = f"{because}, and nobody reads the environment. {asked.unread} Pods wait. Generate a spec, {_WAY_OUT}."
+    why = f"{because}, and nobody reads the environment. {asked.why_unread} Pods wait. Generate a spec, {_WAY_OUT}."
     return GpuDevices(DevicesFrom.REFUSED, why)
 
 

@@ -8,7 +8,7 @@ from deviceplugin.core.doctor.facts import CdiFacts
 from deviceplugin.core.gpu_devices import Question, find_gpu_devices
 from deviceplugin.core.inventory import take_stock
 from deviceplugin.doctor.cluster import NodeAnswer
-from deviceplugin.doctor.runtime import find_reader
+from deviceplugin.doctor.runtime import why_unread
 from deviceplugin.node import cdi_support, gpu_devices
 from deviceplugin.node.cdi_folders import CdiFolders
 from deviceplugin.node.state_file import StateFile
@@ -24,7 +24,7 @@ def look_at_cdi(settings: Settings, gpus: Sequence[Gpu], answer: NodeAnswer, nod
         settings.devices,
         gpu_devices.read_used_before(settings.layout.root),
         _uses_cdi(settings, answer),
-        find_reader(node_root),
+        why_unread(node_root),
     )
     devices = find_gpu_devices(found, asked)
     return CdiFacts(

@@ -29,9 +29,8 @@ OK, FAULTS = 0, 1
 
 def node_root(environ: Mapping[str, str], mount: Path = driver_files.NODE_MOUNT) -> Path | None:
     """Return where the node's root is seen; None where it is not."""
-    if mount.is_dir():
-        return mount
-    return None if _IN_A_POD in environ else Path("/")
+    here = None if _IN_A_POD in environ else Path("/")
+    return driver_files.find_mounted_node(mount) or here
 
 
 def gather(settings: Settings, environ: Mapping[str, str]) -> Facts:

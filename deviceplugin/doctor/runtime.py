@@ -50,7 +50,7 @@ def look_at_runtime(answer: NodeAnswer, root: Path | None) -> RuntimeFacts:
     return known
 
 
-def find_reader(root: Path | None) -> str:
+def why_unread(root: Path | None) -> str:
     """Return why nobody on this node would read NVIDIA_VISIBLE_DEVICES of our containers.
 
     Return an empty text where NVIDIA's runtime reads it, and where the node's files do not tell: they are not seen, or

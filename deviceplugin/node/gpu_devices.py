@@ -42,11 +42,11 @@ class DeviceFinder:
         wanted: DevicesFrom | None,
         inventory: Callable[[], Inventory],
         takes_cdi: Callable[[], bool],
-        find_reader: Callable[[], str],
+        why_unread: Callable[[], str],
         tell: Tell,
     ) -> None:
         self._folders, self._wanted, self._tell = folders, wanted, tell
-        self._inventory, self._takes_cdi, self._find_reader = inventory, takes_cdi, find_reader
+        self._inventory, self._takes_cdi, self._why_unread = inventory, takes_cdi, why_unread
         self._root, self._state_file = root, StateFile(root / STATE_FILE)
         self._lock = threading.Lock()
         self._decided: tuple[FoundSpecs, Question] | None = None
@@ -64,8 +64,8 @@ class DeviceFinder:
 
     def _ask(self, found: FoundSpecs) -> Question:
         cards, takes_cdi = cards_of(self._inventory()), self._takes_cdi()
-        unread = "" if takes_cdi and found.specs else self._find_reader()
-        return Question(cards, self._wanted, self._used_before(), takes_cdi, unread)
+        why_unread = "" if takes_cdi and found.specs else self._why_unread()
+        return Question(cards, self._wanted, self._used_before(), takes_cdi, why_unread)
 
     def _decide(self, found: FoundSpecs, asked: Question) -> None:
         devices = find_gpu_devices(found, asked)

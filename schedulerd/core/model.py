@@ -19,7 +19,8 @@ The rule it owns: the facts of containers, the rules and the orders are frozen. 
 #   time in flight, the longest launch       Share.busy, .in_flight, .longest           in_flight
 #   when somebody last waited                Gpu.waited_at                              grants, turns, recovery
 #   memory counted and promised              Share, Gpu.needed, Gpu.reserving           memory (recount), turns
-#   cards' sizes; pause, drain, fixed turn   Gpu.capacity, .paused, .drained            operator
+#   cards' sizes, and who said them          Gpu.capacity, .measured, card_bytes        card_size
+#   pause, drain, fixed turn                 Gpu.paused, .drained, .fixed_quantum       operator
 #   holders of an earlier daemon             Gpu.missing, Gpu.closed_until              turns, recovery, grants
 #   containers that wait for each other      DeadlockWatch                              deadlock
 #   containers that have left                Histories                                  history

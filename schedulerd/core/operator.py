@@ -1,6 +1,6 @@
-"""Changes while turns go on: policy, quantum, pause, drain, facts of containers, sizes of cards.
+"""Changes while turns go on: policy, quantum, pause, drain, facts of containers.
 
-They come from an operator, the cluster or NVML.  The rule it owns: each function leaves the core settled.
+They come from an operator or the cluster.  The rule it owns: each function leaves the core settled.
 """
 
 from collections.abc import Iterable

@@ -78,11 +78,11 @@ def test_without_a_spec_the_environment_names_the_cards() -> None:
     ("question", "source"),
     [
         pytest.param({"takes_cdi": False}, DevicesFrom.ENVIRONMENT, id="a runtime without CDI"),
-        pytest.param({"takes_cdi": False, "unread": "Runc."}, DevicesFrom.REFUSED, id="and nobody reads the variable"),
-        pytest.param({"unread": "Runc."}, DevicesFrom.NVIDIA_CDI, id="nobody needs to read the variable"),
+        pytest.param({"takes_cdi": False, "why_unread": "Runc."}, DevicesFrom.REFUSED, id="and nobody reads it"),
+        pytest.param({"why_unread": "Runc."}, DevicesFrom.NVIDIA_CDI, id="nobody needs to read the variable"),
         pytest.param({"wanted": DevicesFrom.ENVIRONMENT}, DevicesFrom.ENVIRONMENT, id="the operator wants that"),
         pytest.param(
-            {"wanted": DevicesFrom.ENVIRONMENT, "unread": "Runc."},
+            {"wanted": DevicesFrom.ENVIRONMENT, "why_unread": "Runc."},
             DevicesFrom.ENVIRONMENT,
             id="the operator wants that, and knows better",
         ),
@@ -101,7 +101,7 @@ def test_what_the_node_and_its_operator_say(question: dict[str, Any], source: De
     [
         pytest.param([], {"used_before": DevicesFrom.NVIDIA_CDI}, "is gone", id="gone after it was used"),
         pytest.param([], {"broken": [BROKEN]}, "it is torn", id="malformed, and nothing else"),
-        pytest.param([], {"unread": "It is runc."}, "It is runc. Pods wait.", id="nobody reads the environment"),
+        pytest.param([], {"why_unread": "It is runc."}, "It is runc. Pods wait.", id="nobody reads the environment"),
         pytest.param(
             [spec(MANAGEMENT, EVERY)],
             {"broken": [BROKEN], "used_before": DevicesFrom.NVIDIA_CDI},

@@ -13,7 +13,7 @@ from deviceplugin.doctor.cluster import NodeAnswer, ask_cluster
 from deviceplugin.doctor.gpus import look_at_nodes
 from deviceplugin.doctor.node import look_at_kubelet, look_at_ours
 from deviceplugin.doctor.run import node_root
-from deviceplugin.doctor.runtime import find_reader, look_at_runtime
+from deviceplugin.doctor.runtime import look_at_runtime, why_unread
 from deviceplugin.settings import Settings
 from tests.fakes.gpus import FakeScheduler
 
@@ -147,11 +147,11 @@ _REFUSES = {
 def test_who_would_read_the_environment_is_seen_in_the_nodes_files(
     files: dict[str, str], says: str, tmp_path: Path
 ) -> None:
-    said = find_reader(node_with(tmp_path, **files))
+    said = why_unread(node_with(tmp_path, **files))
 
     assert says in said
     assert bool(said) is bool(says)
-    assert find_reader(None) == ""
+    assert why_unread(None) == ""
 
 
 def test_without_the_nodes_root_no_file_is_read() -> None:

@@ -173,7 +173,7 @@ class Finder:
             wanted=wanted,
             inventory=lambda: self.inventory,
             takes_cdi=lambda: True,
-            find_reader=lambda: self.unread,
+            why_unread=lambda: self.unread,
             tell=self.told.append,
         )
 
