@@ -8,8 +8,8 @@
  * Length is learned for each kind of work.  A new function starts alone while somebody waits; otherwise it counts as B / 8.
  * A thread is granted a piece at a time and launches against it without asking; when it is used up, the thread records an
  * event behind it (a marker) and asks here for more.
- * What of one kind suddenly takes much longer is found when its first marker is overdue: what was in flight by then is the
- * most that a yield waits for; it is counted in `overruns`.
+ * Work of a known kind may suddenly take much longer.  That is found when its first marker is overdue, and counted in
+ * `overruns`; a yield then waits at most for what was in flight at that moment.
  * One lock over markers, streams and what is learned; nothing here waits under it. */
 #define _GNU_SOURCE
 #include "flight/flight.h"
